@@ -43,7 +43,7 @@ def test_a_running_job_is_told_to_stop_and_the_page_sees_it_end(visitor: Visitor
     job = house.run(_new_running)
     visitor.go(f"/jobs/{job}")
     visitor.act("cancel", reason="it takes too long")
-    visitor.hears("being stopped")
+    visitor.hears("was asked to stop it")
     visitor.sees("h1 >> text=cancelled")
     assert "dashboard" in visitor.find(".explain").inner_text(), "who did it"
 

@@ -237,4 +237,4 @@ def test_without_javascript_everything_can_be_read_and_done(visit: Callable[...,
     job = house.run(lambda bot: bot.enqueue("sync", lane="held"))
     visitor.go(f"/jobs/{job}")
     visitor.act("cancel", reason="no script was needed")
-    visitor.hears("It was cancelled")
+    visitor.hears("The job was cancelled")
