@@ -9,7 +9,7 @@ READY := .venv/.ready
 # The demo needs little, so that a newcomer need not wait for the tools of development.
 DEMO_READY := .venv/.demo-ready
 # Much of what the tests do is waiting. Tests of one class or module stay together and share their servers.
-PARALLEL := -n 4 --dist loadscope
+PARALLEL := -n 5 --dist loadscope
 # Runs under faults have worker processes of their own.
 PARALLEL_FAULTS := -n 2 --dist loadscope
 
