@@ -155,6 +155,7 @@ async def test_f_b7_a_new_object_of_a_stage_is_the_one_that_is_saved(url: str) -
         assert (two.count, two.payload) == (7, {"new": True, "also": 1})
 
 
+@pytest.mark.full
 async def test_f_b8_all_of_fifty_contenders_in_five_processes_succeed(url: str) -> None:
     async with _Open(url) as records:
         await _run(url, "increment")

@@ -190,7 +190,14 @@ def own_a_server(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.full),
+        pytest.param(signal.SIGINT, marks=pytest.mark.full),
+    ],
+)
 async def test_no_server_outlives_its_owner(kind: str, number: signal.Signals) -> None:
     async with Worker.spawn(f"{__name__}:own_a_server", [kind]) as owner:
         started = await owner.wait_for("started", timeout=60)

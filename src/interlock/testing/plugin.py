@@ -33,7 +33,7 @@ def interlock_postgres_server() -> Iterator[PostgresServer | ExternalPostgres]:
         yield servers.ExternalPostgres(url)
         return
     # Data survives every end of the server except a crash of the machine, and databases are created and dropped faster.
-    with servers.PostgresServer(settings={"fsync": "off", "full_page_writes": "off"}) as server:
+    with servers.PostgresServer(settings={"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}) as server:
         yield server
 
 
