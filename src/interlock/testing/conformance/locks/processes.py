@@ -100,7 +100,7 @@ class ProcessConformance(StoreSuite):
                 await asyncio.wait_for(behind, 30)
 
     @needs(Capability.PROCESSES)
-    @pytest.mark.parametrize("size", [2, pytest.param(5, marks=pytest.mark.full)])
+    @pytest.mark.parametrize("size", [2, 5])
     async def test_a_deadlock_across_processes_is_resolved_when_it_closes(self, store_url: str, size: int) -> None:
         async with AsyncExitStack() as stack:
             workers = [
