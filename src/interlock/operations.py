@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     from interlock.ports.store import Store
     from interlock.selections import Filter
 
-__all__ = ["BulkResult", "Cause", "Operations", "add_cause_lookup", "attributed", "unknown_event", "unknown_job"]
+__all__ = [
+    "BulkResult",
+    "Cause",
+    "Operations",
+    "add_cause_lookup",
+    "attributed",
+    "unknown_entry",
+    "unknown_event",
+    "unknown_job",
+]
 
 T = TypeVar("T")
 Cause = tuple[int | None, int, int]
@@ -303,6 +312,11 @@ def unknown_event(event: int) -> NotFoundError:
         f"Event {event} does not exist: it was never accepted here, or is no longer kept.",
         remedy="List the events: interlock events list.",
     )
+
+
+def unknown_entry(entry: int) -> NotFoundError:
+    """Return the error for a journal entry that does not exist."""
+    return NotFoundError(f"The journal entry {entry} does not exist.", remedy="List them with: interlock journal list.")
 
 
 def attributed(what: str, by: str, reason: str, *, optional: bool = False) -> Attribution:

@@ -11,7 +11,7 @@ import typer
 
 from interlock.cli.insight_reader import ask, whole_list
 from interlock.cli.output import Json, Limit, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.store_url import StoreUrl, opened, with_store
 from interlock.cli.tables import Column, Table, moment, tail
 
 if TYPE_CHECKING:
@@ -76,8 +76,9 @@ _TABLE: Table[JournalEntry] = Table(
 
 
 @app.command("list")
+@with_store
 def list_entries(
-    context: typer.Context,
+    store_url: StoreUrl,
     kind: _Kind = "",
     key: _Key = "",
     actor: _Actor = "",
@@ -88,8 +89,6 @@ def list_entries(
     event: _Event = None,
     limit: Limit = 100,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """List journal entries, newest first."""
     from interlock.insight import data
@@ -101,7 +100,7 @@ def list_entries(
     async def look(insight: Insight) -> list[JournalEntry]:
         return await whole_list(limit, lambda limit, before: insight.journal(wanted, limit=limit, before=before))
 
-    entries = ask(chosen_store(context, url, namespace), Capability.JOURNAL, look)
+    entries = ask(store_url, Capability.JOURNAL, look)
     if json:
         print_json([data(entry) for entry in entries])
     elif entries:
@@ -112,27 +111,24 @@ def list_entries(
 
 
 @app.command()
+@with_store
 def show(
-    context: typer.Context,
+    store_url: StoreUrl,
     entry_id: Annotated[int, typer.Argument(min=1, max=2**63 - 1, metavar="ID", help="The ID of the entry.")],
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Show one entry in full, with the subject before and after the change."""
     from interlock.cli.output import print_formatted
-    from interlock.errors import NotFoundError
     from interlock.insight import data
+    from interlock.operations import unknown_entry
     from interlock.ports.store import Capability
 
     async def look(insight: Insight) -> JournalEntry | None:
         return await insight.journal_entry(entry_id)
 
-    entry = ask(chosen_store(context, url, namespace), Capability.JOURNAL, look)
+    entry = ask(store_url, Capability.JOURNAL, look)
     if entry is None:
-        raise NotFoundError(
-            f"The journal entry {entry_id} does not exist.", remedy="List them with: interlock journal list."
-        )
+        raise unknown_entry(entry_id)
     if json:
         print_json(data(entry))
         return
@@ -143,8 +139,9 @@ def show(
 
 
 @app.command("tail")
+@with_store
 def show_newest(
-    context: typer.Context,
+    store_url: StoreUrl,
     kind: _Kind = "",
     key: _Key = "",
     actor: _Actor = "",
@@ -157,8 +154,6 @@ def show_newest(
     ] = 10,
     keep_on: Annotated[bool, typer.Option("--follow", "-f", help="Print new entries until interrupted.")] = False,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Print the newest entries, the newest last. With --json each entry is a line."""
     import json as encoder
@@ -172,12 +167,13 @@ def show_newest(
         async for entry in follow(store.journal, wanted, lines, once=not keep_on):
             typer.echo(encoder.dumps(data(entry)) if json else _line(entry))
 
-    _run(chosen_store(context, url, namespace), show)
+    _run(store_url, show)
 
 
 @app.command()
+@with_store
 def verify(
-    context: typer.Context,
+    store_url: StoreUrl,
     head: Annotated[
         str, typer.Option(metavar="HASH", help="The journal must contain the seal with this hash, kept elsewhere.")
     ] = "",
@@ -185,8 +181,6 @@ def verify(
         Path | None, typer.Option(exists=True, dir_okay=False, help="Verify this export instead of the store.")
     ] = None,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Recompute every hash, and name each entry or seal that was changed, removed or added. Exit code 1 if any was.
 
@@ -214,7 +208,7 @@ def verify(
         with file.open(encoding="utf-8", errors="surrogateescape") as lines:
             report = verify_lines(lines, head=wanted)
     else:
-        report = _run(chosen_store(context, url, namespace), check)
+        report = _run(store_url, check)
     if json:
         print_json(data(report) | {"ok": report.ok})
     else:
@@ -224,7 +218,8 @@ def verify(
 
 
 @app.command("seal")
-def seal_entries(context: typer.Context, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def seal_entries(store_url: StoreUrl) -> None:
     """Seal what has been added, without waiting for a worker."""
     from interlock.journal.sealer import seal_all
     from interlock.settings import Settings
@@ -232,13 +227,14 @@ def seal_entries(context: typer.Context, url: Url = None, namespace: Namespace =
     async def seal(store: Store) -> int:
         return await seal_all(store.journal, Settings().seal_limit)
 
-    count = _run(chosen_store(context, url, namespace), seal)
+    count = _run(store_url, seal)
     say(f"Sealed {count} {'entry' if count == 1 else 'entries'}.")
 
 
 @app.command("export")
+@with_store
 def export_entries(
-    context: typer.Context,
+    store_url: StoreUrl,
     kind: _Kind = "",
     key: _Key = "",
     actor: _Actor = "",
@@ -247,8 +243,6 @@ def export_entries(
     until: _Until = None,
     job: _Job = None,
     event: _Event = None,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Print the journal with its seals as lines of JSON, the oldest batch first. The last line has the head.
 
@@ -263,7 +257,7 @@ def export_entries(
         async for line in export_lines(store.journal, wanted):
             typer.echo(line)
 
-    _run(chosen_store(context, url, namespace), export)
+    _run(store_url, export)
 
 
 async def follow(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.arguments import checked_limit, checked_prefix
 from interlock.clock import as_datetime
-from interlock.errors import InvalidArgumentError, NotFoundError
+from interlock.errors import InvalidArgumentError
 from interlock.journal.export import export_lines
 from interlock.journal.sealer import seal_all
 from interlock.journal.verifier import verify
+from interlock.operations import unknown_entry
 from interlock.ports.journal import JournalFilter, JournalPosition, Verification
 
 if TYPE_CHECKING:
@@ -93,9 +94,7 @@ class Journal:
         """Return one entry. Raises :class:`NotFoundError` if there is none with this ID, or none any more."""
         entry = await self._client.repeat(lambda: self._store.get(id))
         if entry is None:
-            raise NotFoundError(
-                f"The journal entry {id} does not exist.", remedy="List them with: interlock journal list."
-            )
+            raise unknown_entry(id)
         return _view(entry)
 
     async def status(self) -> JournalStatus:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel
 
-from interlock.errors import ConcurrencyConflictError, LeaseLostError, MisuseError, RecordNotFoundError
+from interlock.errors import ConcurrencyConflictError, LeaseLostError, MisuseError
 from interlock.ports.journal import Action
 from interlock.ports.records import Conflict, Skipped, Written
-from interlock.records.engine import Change, Draft, Ref, refusal_error
+from interlock.records.engine import Change, Draft, Ref, existing, refusal_error
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -174,9 +174,7 @@ class Edit(Generic[M]):
         acquisition = self._engine.acquisition(self._ref, self._wait)
         lease = await self._engine.acquire(self._ref, self._wait, in_block=acquisition)
         try:
-            stored = await self._engine.read(self._ref, current=True)
-            if stored is None:
-                raise RecordNotFoundError(f"{self._ref} does not exist.")
+            stored = existing(self._ref, await self._engine.read(self._ref, current=True))
             return OpenRecord(self._codec, self._ref, stored, acquisition, lease, self._attribution, self._fence)
         except BaseException as error:
             self._engine.released()

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     Compute = Callable[["Ref", StoredRecord | None], Awaitable["Draft | None"]]
 
-__all__ = ["Change", "Draft", "RecordEngine", "Ref", "refusal_error"]
+__all__ = ["Change", "Draft", "RecordEngine", "Ref", "existing", "refusal_error"]
 
 _log = logging.getLogger("interlock.records")
 _LEASE = 60.0
@@ -415,6 +415,13 @@ class RecordEngine:
             if len(entries) < _PAGE:
                 return None
             before = JournalPosition(entries[-1].at, entries[-1].id)
+
+
+def existing(ref: Ref, stored: StoredRecord | None) -> StoredRecord:
+    """Return a record that was read. Raises if it does not exist."""
+    if stored is None:
+        raise RecordNotFoundError(f"{ref} does not exist.")
+    return stored
 
 
 def refusal_error(ref: Ref, answer: WriteAnswer) -> Exception:

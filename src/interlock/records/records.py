@@ -17,7 +17,6 @@ from interlock.errors import (
     InvalidArgumentError,
     MisuseError,
     RecordExistsError,
-    RecordNotFoundError,
 )
 from interlock.operations import attributed
 from interlock.ports.journal import Action, Attribution, JournalFilter, JournalPosition
@@ -32,7 +31,7 @@ from interlock.records.corrections import (
     merged,
 )
 from interlock.records.edit import Edit, open_record
-from interlock.records.engine import Draft, Ref
+from interlock.records.engine import Draft, Ref, existing
 from interlock.records.explain import explain
 from interlock.records.fields import Codec, Content
 from interlock.records.machine import status_text
@@ -118,7 +117,7 @@ class Records(Generic[M]):
         opened = open_record(self._engine, ref)
         if opened is not None:
             return cast("M", opened.record)
-        return self._codec.model_of(self._existing(ref, await self._engine.read(ref)))
+        return self._codec.model_of(existing(ref, await self._engine.read(ref)))
 
     async def list(
         self,
@@ -180,7 +179,7 @@ class Records(Generic[M]):
             return Draft(None, content, Action.RECORD_CREATE, attribution, fence)
 
         change = await self._engine.change(ref, self._plans[Operation.CREATE], compute)
-        return self._codec.model_of(self._existing(ref, change.stored))
+        return self._codec.model_of(existing(ref, change.stored))
 
     async def delete(self, id: str, *, by: str = "", reason: str = "", fence: int | None = None) -> None:  # noqa: A002
         """Delete a record. Its journal entries stay. Raises :class:`RecordNotFoundError` if it does not exist."""
@@ -189,7 +188,7 @@ class Records(Generic[M]):
         attribution = self._attribution("Deleting a record", by, reason)
 
         async def compute(ref: Ref, stored: StoredRecord | None) -> Draft | None:
-            before = self._codec.content(self._existing(ref, stored))
+            before = self._codec.content(existing(ref, stored))
             return Draft(before, None, Action.RECORD_DELETE, attribution, fence)
 
         await self._engine.change(ref, self._plans[Operation.DELETE], compute)
@@ -240,7 +239,7 @@ class Records(Generic[M]):
         compute = self._updating(change, attribution, _checked_fence(fence))
         brief = not inspect.iscoroutinefunction(change)
         changed = await self._engine.change(ref, self._plan(Operation.UPDATE, wait), compute, brief=brief)
-        return self._codec.model_of(self._existing(ref, changed.stored))
+        return self._codec.model_of(existing(ref, changed.stored))
 
     async def compare_and_set(
         self,
@@ -268,7 +267,7 @@ class Records(Generic[M]):
 
         async def compute(ref: Ref, stored: StoredRecord | None) -> Draft | None:
             nonlocal matched
-            stored = self._existing(ref, stored)
+            stored = existing(ref, stored)
             matched = stored.version == version and (read_from is None or read_from.uid == stored.uid)
             if not matched:
                 return None
@@ -307,17 +306,17 @@ class Records(Generic[M]):
             return cast("M", opened.record)
 
         async def compute(ref: Ref, stored: StoredRecord | None) -> Draft | None:
-            before = self._codec.content(self._existing(ref, stored))
+            before = self._codec.content(existing(ref, stored))
             if self.machine is not None:
                 self.machine.check(str(ref), before.status, wanted)
             if before.status == wanted:
                 return None
             after = before._replace(status=wanted)
-            self._validated(ref, after, self._existing(ref, stored))
+            self._validated(ref, after, existing(ref, stored))
             return Draft(before, after, Action.RECORD_TRANSITION, attribution, _checked_fence(fence))
 
         changed = await self._engine.change(ref, self._plan(Operation.TRANSITION, wait), compute, brief=True)
-        return self._codec.model_of(self._existing(ref, changed.stored))
+        return self._codec.model_of(existing(ref, changed.stored))
 
     async def update_many(
         self,
@@ -345,7 +344,7 @@ class Records(Generic[M]):
         compute = self._updating(change, attribution, None, together=len(refs))
         plan = self._plan(Operation.UPDATE_MANY, wait)
         changed = await retry_on_deadlock()(self._engine.change_many)(refs, plan, compute)
-        return [self._codec.model_of(self._existing(one.ref, one.stored)) for one in changed]
+        return [self._codec.model_of(existing(one.ref, one.stored)) for one in changed]
 
     # -- corrections ---------------------------------------------------------------------------------------------------
 
@@ -385,7 +384,7 @@ class Records(Generic[M]):
 
         async def compute(ref: Ref, stored: StoredRecord | None) -> Draft | None:
             nonlocal known, count
-            stored = self._existing(ref, stored)
+            stored = existing(ref, stored)
             before = self._codec.content(stored)
             known = await self._known(ref, before.history, applied, key)
             count = before.history.count
@@ -396,7 +395,7 @@ class Records(Generic[M]):
             return Draft(before, after, Action.RECORD_CORRECT, attribution, None, {"_correction": notes})
 
         changed = await self._engine.change(ref, self._plan(Operation.CORRECT, wait), compute, brief=True)
-        stored = self._existing(ref, changed.stored)
+        stored = existing(ref, changed.stored)
         return _result(ref, known or applied, known is not None, count, stored.status, stored.version)
 
     async def _correct_open(
@@ -504,11 +503,6 @@ class Records(Generic[M]):
         plan = self._plans[operation]
         return plan if wait is None else plan._replace(wait=checked_wait(wait))
 
-    def _existing(self, ref: Ref, stored: StoredRecord | None) -> StoredRecord:
-        if stored is None:
-            raise RecordNotFoundError(f"{ref} does not exist.")
-        return stored
-
     def _not_open(self, ref: Ref, operation: str) -> None:
         if open_record(self._engine, ref) is not None:
             raise MisuseError(
@@ -529,7 +523,7 @@ class Records(Generic[M]):
         notes = {"_together": together} if together > 1 else {}
 
         async def compute(ref: Ref, stored: StoredRecord | None) -> Draft | None:
-            stored = self._existing(ref, stored)
+            stored = existing(ref, stored)
             before = self._codec.content(stored)
             record = await _applied(self.model, self._codec.model_of(stored), change)
             after = self._checked_content(ref, record, before)
