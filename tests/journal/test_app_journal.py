@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -50,6 +50,18 @@ async def test_lists_are_narrowed() -> None:
             await app.journal.verify(head="xyz")
         with pytest.raises(NotFoundError, match="The journal entry 999 does not exist"):
             await app.journal.get(999)
+
+
+async def test_a_program_adds_an_entry_of_its_own() -> None:
+    app = App("memory://")
+    async with app:
+        id_ = await app.journal.add("order.ship", 7, by="eva", reason="paid", after={"on": date(2026, 1, 2)})
+        entry = await app.journal.get(id_)
+
+        assert (entry.actor, entry.reason, entry.subject_kind, entry.subject_key) == ("eva", "paid", "order", "7")
+        assert entry.after == {"on": "2026-01-02"}
+        with pytest.raises(InvalidArgumentError, match="looks like an operation of Interlock's own"):
+            await app.journal.add("record.update", 7, by="eva")
 
 
 def test_a_store_without_a_journal_says_so() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
+from interlock import App
 from interlock.errors import CorrectionRefusedError
 from interlock.records.corrections import (
     MAX_DIFF_BYTES,
@@ -23,6 +26,11 @@ from interlock.records.corrections import (
 )
 
 ALLOWED = {"payload", "notes"}
+
+
+class Ticket(BaseModel):
+    id: UUID
+    payload: dict[str, int] = {}
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -206,3 +214,35 @@ def test_any_diff_is_accepted_or_refused_and_accepted_ones_are_stable(diff: dict
     assert checked_diff(json.loads(json.dumps(checked)), ALLOWED) == checked
     once = merged({}, checked)
     assert merged(once, checked) == once, "applying it twice changes nothing more"
+
+
+async def test_a_record_that_was_read_lists_its_corrections() -> None:
+    app = App("memory://")
+    tickets = app.records(Ticket)
+    async with app:
+        ticket = await tickets.create(Ticket(id=uuid4()))
+        done = await tickets.correct(str(ticket.id), {"payload.a": 1}, source="kana", reason="why")
+        read = await tickets.get(str(ticket.id))
+
+        assert tickets.corrections(Ticket(id=ticket.id)).count == 0
+        assert tickets.corrections(ticket).count == 0
+        assert tickets.corrections(read).count == 1
+        (only,) = tickets.corrections(read).last
+        assert (only.id, only.source, only.reason) == (done.correction_id, "kana", "why")
+        async with tickets.edit(str(ticket.id)) as edited:
+            await tickets.correct(str(ticket.id), {"payload.b": 2}, source="kana", reason="more")
+            assert tickets.corrections(edited).count == 2
+
+
+async def test_the_id_of_a_record_may_be_a_uuid() -> None:
+    app = App("memory://")
+    tickets = app.records(Ticket)
+    async with app:
+        made = await tickets.create(Ticket(id=uuid4()))
+        async with tickets.edit(str(made.id)) as ticket:
+            ticket.payload = {"x": 1}
+        read = await tickets.get(str(made.id))
+
+        assert read.id == made.id
+        assert read.payload == {"x": 1}
+        assert await tickets.compare_and_set(str(made.id), read, 1)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 import time
 from contextlib import contextmanager
 from importlib import resources
@@ -30,8 +29,8 @@ from interlock.errors import (
     SchemaMismatchError,
     StoreError,
 )
-from interlock.operations import attributed
-from interlock.ports.journal import Action, Attribution, NewEntry
+from interlock.journal.entries import attribution_of, json_of, program_entry
+from interlock.ports.journal import NewEntry
 from interlock.settings import Settings
 
 try:
@@ -53,6 +52,8 @@ if TYPE_CHECKING:
     from sqlalchemy import TextClause
     from sqlalchemy.orm import InstanceState, Mapper
 
+    from interlock.ports.journal import Attribution
+
 __all__ = [
     "Versioned",
     "add_journal_entry",
@@ -70,8 +71,6 @@ _DRIVERS = {
     "postgresql": ("asyncpg", "psycopg", "psycopg_async", "psycopg2"),
     "sqlite": ("pysqlite", "aiosqlite"),
 }
-_ACTION = re.compile(r"[a-z][a-z0-9_]{0,62}(\.[a-z][a-z0-9_]{0,62})+")
-_OWN_KINDS = frozenset(action.subject_kind for action in Action)
 _NO_SCHEMA = ("3F000", "42P01", "42703", "42883")  # no such schema, table, column, function
 _NO_PRIVILEGE = "42501"
 _SQLITE_ERROR = 1  # such as a table or column that does not exist
@@ -234,15 +233,15 @@ def add_journal_entry(
     handler the entry also names the job and its event. Raises ``SchemaMismatchError`` if the database does not have
     Interlock's schema; the transaction is then to be rolled back.
     """
-    entry = NewEntry(
-        _attributed(action, by, reason),
+    entry = program_entry(
         action,
-        action.partition(".")[0],
-        checked_key(str(key)),
-        _json("before", before),
-        _json("after", after),
-        from_version,
-        to_version,
+        key,
+        by=by,
+        reason=reason,
+        before=before,
+        after=after,
+        from_version=from_version,
+        to_version=to_version,
     )
     return _run(transaction, lambda session: _add(session, _checked_namespace(namespace), entry))
 
@@ -285,7 +284,7 @@ def journal_change(
     columns in ``redact`` are left out. Returns the entry's ID, or None if nothing changed. Raises
     ``ConcurrencyConflictError`` if the row was changed or deleted since it was read.
     """
-    attribution = _attributed(action, by, reason)
+    attribution = attribution_of(action, by, reason)
     checked = _checked_namespace(namespace)
 
     def run(session: Session | Connection) -> int | None:
@@ -353,8 +352,8 @@ class _Change:
             action,
             action.partition(".")[0],
             checked_key(",".join(map(str, self.mapper.primary_key_from_instance(self._instance)))),
-            _json("before", self._redacted(before)),
-            _json("after", self._redacted(after)),
+            json_of("before", self._redacted(before)),
+            json_of("after", self._redacted(after)),
             self._from_version,
             to_version,
         )
@@ -366,32 +365,6 @@ class _Change:
 
     def _redacted(self, values: dict[str, Any] | None) -> dict[str, Any] | None:
         return values and {name: "[redacted]" if name in self._redact else value for name, value in values.items()}
-
-
-def _attributed(action: object, by: str, reason: str) -> Attribution:
-    if not isinstance(action, str) or not _ACTION.fullmatch(action):
-        raise InvalidArgumentError(
-            f"Invalid action {action!r}.", remedy="Use the kind of subject and a verb, such as order.ship."
-        )
-    if action.partition(".")[0] in _OWN_KINDS:
-        raise InvalidArgumentError(
-            f"The action {action!r} looks like an operation of Interlock's own.",
-            remedy=f"Use another kind than {', '.join(sorted(_OWN_KINDS))}.",
-        )
-    return attributed("A journal entry", by, reason, optional=True)
-
-
-def _json(name: str, value: object) -> str | None:
-    if value is None:
-        return None
-    from pydantic_core import PydanticSerializationError, to_jsonable_python
-
-    try:
-        written = json.dumps(to_jsonable_python(value, bytes_mode="base64"), ensure_ascii=False, allow_nan=False)
-        written.encode()
-    except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
-        raise InvalidArgumentError(f"{name} cannot be written as JSON: {error}.", remedy="Pass plain data.") from error
-    return written
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""``app.journal``: read, seal, verify and export the journal of an app's durable store."""
+"""``app.journal``: add to, read, seal, verify and export the journal of an app's durable store."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.arguments import checked_limit, checked_prefix
 from interlock.clock import as_datetime
 from interlock.errors import InvalidArgumentError
+from interlock.journal.entries import program_entry
 from interlock.journal.export import export_lines
 from interlock.journal.sealer import seal_all
 from interlock.journal.verifier import verify
@@ -96,6 +97,19 @@ class Journal:
         if entry is None:
             raise unknown_entry(id)
         return _view(entry)
+
+    async def add(
+        self, action: str, key: object, *, by: str, reason: str = "", before: object = None, after: object = None
+    ) -> int:
+        """Add an entry of the program's own, and return its ID. It is durable when this returns.
+
+        ``action`` is the kind of subject and a verb: ``order.ship``. ``key`` identifies the subject. ``before`` and
+        ``after`` are data. In a job's handler the entry also names the job and its event. The entry is repeated if the
+        store does not answer, so there may be two. It commits alone: changes of records have their own entries, and
+        ``interlock.contrib.sqlalchemy`` adds entries in the transactions of a program's own tables.
+        """
+        entry = program_entry(action, key, by=by, reason=reason, before=before, after=after)
+        return await self._client.repeat(lambda: self._store.add(entry))
 
     async def status(self) -> JournalStatus:
         """Return how far the journal is sealed and verified."""

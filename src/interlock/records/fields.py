@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -132,13 +133,14 @@ class Codec(Generic[M]):
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def id_of(self, record: object) -> str:
-        """The ID of a model."""
+        """The ID of a model as it is stored: text, or the text of a UUID."""
         if not isinstance(record, self.model):
             raise InvalidArgumentError(
                 f"The record is of type {type(record).__name__}, not {self.model.__name__}.",
                 remedy=f"Pass a {self.model.__name__}.",
             )
-        return cast("str", record.id)  # type: ignore[attr-defined]
+        id = record.id  # type: ignore[attr-defined]  # noqa: A001
+        return str(id) if isinstance(id, UUID) else cast("str", id)
 
     def write_content(self, record: M, id: str, history: History) -> Content:  # noqa: A002
         """What to store of a model. Raises ``InvalidArgumentError`` if its values do not match its own declaration."""

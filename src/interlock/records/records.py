@@ -6,6 +6,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
@@ -157,6 +158,18 @@ class Records(Generic[M]):
         stored = await self._engine.read(ref)
         locks = await client.repeat(lambda: client.store.locks.list(lock_key(*ref)))
         return explain(ref, stored, locks[0] if locks else None, self.machine)
+
+    def corrections(self, record: M) -> History:
+        """Return the corrections of a record as it was read: how many there were, and the last 100, the oldest first.
+
+        Reads nothing. A model that was not read from the store has none. Inside an edit of the record, the task that
+        edits it also gets the corrections that it has made there.
+        """
+        opened = open_record(self._engine, self._ref(self._codec.id_of(record)))
+        if opened is not None and opened.record is record:
+            return opened.history
+        stored = self._codec.stored_of(record)
+        return History() if stored is None else self._codec.content(stored).history
 
     # -- creating and deleting -----------------------------------------------------------------------------------------
 
@@ -494,10 +507,11 @@ class Records(Generic[M]):
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _ref(self, id: object) -> Ref:  # noqa: A002
-        if not isinstance(id, str) or not id:
-            raise InvalidArgumentError(f"Invalid record ID {id!r:.60}.", remedy="Use text.")
-        checked_key(lock_key(self.kind, id))
-        return Ref(self.kind, id)
+        text: object = str(id) if isinstance(id, UUID) else id
+        if not isinstance(text, str) or not text:
+            raise InvalidArgumentError(f"Invalid record ID {id!r:.60}.", remedy="Use text or a UUID.")
+        checked_key(lock_key(self.kind, text))
+        return Ref(self.kind, text)
 
     def _plan(self, operation: Operation, wait: Wait | None) -> Plan:
         plan = self._plans[operation]
