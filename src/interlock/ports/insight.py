@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from interlock.ports.job_logs import JobLogStatus, LogSlice
     from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView, RowLock, WorkerView
     from interlock.ports.jobs import HandlerVersion, JobState
 
@@ -189,6 +190,14 @@ class JobInsight(Protocol):
 
     async def get(self, id: int) -> JobView | None:  # noqa: A002
         """One job with its arguments, result and attempts, unfinished or kept; None if unknown."""
+        ...
+
+    async def log_statuses(self, ids: Sequence[int]) -> Mapping[int, JobLogStatus]:
+        """The progress of these jobs and the length of their logs; jobs that have reported nothing are omitted."""
+        ...
+
+    async def log(self, id: int, *, after: int = 0, limit: int) -> LogSlice:  # noqa: A002
+        """The kept lines of a job's log with numbers above ``after``, at most ``limit``. Empty for an unknown job."""
         ...
 
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002

@@ -66,6 +66,7 @@ from interlock.ports.leases import SessionEnded
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from interlock.ports.job_logs import JobReport, LogBounds
     from interlock.ports.journal import Attribution
     from interlock.ports.limits import Use
 
@@ -394,6 +395,16 @@ class JobStore(Protocol):
         """Record that the jobs of these fetches (ID and fence) have started: they are shown as running until their
         fetch ends. Fetches of other sessions, and fetches that have ended, are ignored. Only for readers: nothing that
         the store decides depends on it, and it need not survive a crash of the store."""
+        ...
+
+    async def append_logs(self, reports: Sequence[JobReport], bounds: LogBounds) -> Sequence[bool]:
+        """Append to the logs of fetched jobs, and set their progress; see ``ports.job_logs``.
+
+        False for a report whose fetch has ended, or of which a later fetch has reported: nothing was changed for it.
+        Repeating a report after a lost answer changes nothing. Each job occurs once. Waits for no fetch or
+        acknowledgement and delays none. It need not survive a crash of the store unless an acknowledgement of the same
+        session follows, which makes it durable too. Logs are removed with their jobs.
+        """
         ...
 
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:

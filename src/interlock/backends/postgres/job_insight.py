@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.browsing import SECONDS, merged
 from interlock.backends.handler_versions import decode_versions
+from interlock.backends.log_chunks import decode_chunks
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.job_browse import browse, sql
 from interlock.backends.postgres.job_counts import activity, counts
+from interlock.backends.postgres.job_logs import log_status
 from interlock.backends.postgres.job_views import job_view, lane_view, situation
 from interlock.ports.insight import (
     MAX_COUNTED,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from interlock.backends.postgres.reader import Reader
     from interlock.clock import Clock
     from interlock.ports.insight import Changes, JobCounts
+    from interlock.ports.job_logs import JobLogStatus, LogSlice
     from interlock.ports.job_views import JobFilter, JobView, LaneView
     from interlock.settings import Settings
 
@@ -59,6 +62,17 @@ class PostgresJobInsight:
         """Return one job in full."""
         rows = await self._fetch(sql.get, self._namespace, id, self._clock())
         return job_view(rows[0]) if rows else None
+
+    async def log_statuses(self, ids: Sequence[int]) -> Mapping[int, JobLogStatus]:
+        """Return the progress of jobs and the length of their logs."""
+        rows = await self._fetch(sql.log_statuses, self._namespace, list(ids)) if ids else ()
+        return {row[0]: log_status(row) for row in rows}
+
+    async def log(self, id: int, *, after: int = 0, limit: int) -> LogSlice:  # noqa: A002
+        """Return lines of a job's log."""
+        # Each chunk has at least one of the lines; one more tells whether there are others.
+        chunks = await self._fetch(sql.log_chunks, self._namespace, id, after, limit + 1)
+        return decode_chunks(chunks[:limit], after, limit, more=len(chunks) > limit)
 
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
         """List jobs by ID, largest first."""

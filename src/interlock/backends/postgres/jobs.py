@@ -12,6 +12,7 @@ from interlock.backends.postgres.connection import OrderedConnection
 from interlock.backends.postgres.job_acknowledge import JobAcknowledge
 from interlock.backends.postgres.job_enqueue import JobEnqueue
 from interlock.backends.postgres.job_fetch import JobFetch
+from interlock.backends.postgres.job_logs import append_logs
 from interlock.backends.postgres.job_operations import JobOperations
 from interlock.backends.postgres.job_vacuum import JobVacuum
 from interlock.backends.postgres.queries import JobQueries
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from interlock.backends.postgres.messages import PostgresMessages
     from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
+    from interlock.ports.job_logs import JobReport, LogBounds
     from interlock.ports.jobs import (
         Acknowledged,
         Acknowledgement,
@@ -112,6 +114,10 @@ class PostgresJobs:
         if started:
             ids, fences = zip(*started, strict=True)
             await self._operations.fetch(_sql.report_started, self._namespace, session, ids, fences)
+
+    async def append_logs(self, reports: Sequence[JobReport], bounds: LogBounds) -> Sequence[bool]:
+        """Append to the logs of fetched jobs."""
+        return await append_logs(self._ends, self._namespace, self._clock(), reports, bounds)
 
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Call back when jobs may be ready."""

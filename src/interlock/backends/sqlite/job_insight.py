@@ -13,6 +13,7 @@ from interlock.backends.sqlite.job_browse import browse
 from interlock.backends.sqlite.job_counts import activity, counts
 from interlock.backends.sqlite.job_limit_json import decode_limits
 from interlock.backends.sqlite.job_limits import room_at
+from interlock.backends.sqlite.job_logs import log, log_statuses
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_situation import situations, sql
 from interlock.backends.sqlite.job_views import find, lane_view, seconds_or_none
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.sqlite.job_rows import JobRows
     from interlock.backends.sqlite.jobs import SqliteJobs
+    from interlock.ports.job_logs import JobLogStatus, LogSlice
     from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, RowLock
 
 __all__ = ["SqliteJobInsight"]
@@ -57,6 +59,14 @@ class SqliteJobInsight:
     async def get(self, id: int) -> JobView | None:  # noqa: A002
         """Return one job in full."""
         return await self._read(lambda rows: find(rows, id))
+
+    async def log_statuses(self, ids: Sequence[int]) -> Mapping[int, JobLogStatus]:
+        """Return the progress of jobs and the length of their logs."""
+        return await self._read(lambda rows: log_statuses(rows, ids)) if ids else {}
+
+    async def log(self, id: int, *, after: int = 0, limit: int) -> LogSlice:  # noqa: A002
+        """Return lines of a job's log."""
+        return await self._read(lambda rows: log(rows, id, after, limit))
 
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
         """List jobs by ID, largest first."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock.backends.handler_versions import encode_versions
 from interlock.backends.pacing import micros
+from interlock.backends.sqlite.job_logs import delete_logs
 from interlock.backends.sqlite.job_rows import JobRows, sql
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def prune(rows: JobRows, keep_history: float, limit: int) -> int:
         if old:
             rows.run(sql.delete_history, ids=json.dumps(old))
             rows.run(sql.delete_results, ids=json.dumps(old))
+            delete_logs(rows, old)
             removed += len(old)
     results = [id for (id,) in rows.all(sql.old_results, limit=limit - removed)]  # noqa: A001
     if results:

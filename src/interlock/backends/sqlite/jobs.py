@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from interlock.backends.sqlite import job_acknowledge, job_fetch, job_operations, job_vacuum
+from interlock.backends.sqlite import job_acknowledge, job_fetch, job_logs, job_operations, job_vacuum
 from interlock.backends.sqlite.job_enqueue import enqueue
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.ports.jobs import FetchResult
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interlock.backends.sqlite.job_ready_watcher import ReadyWatcher
     from interlock.backends.sqlite.job_rows import CommitNotice
     from interlock.clock import Clock
+    from interlock.ports.job_logs import JobReport, LogBounds
     from interlock.ports.jobs import (
         Acknowledged,
         Acknowledgement,
@@ -124,6 +125,10 @@ class SqliteJobs:
     async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
         """Record which fetched jobs have started."""
         await self._do(lambda rows: job_vacuum.report_started(rows, session, started))
+
+    async def append_logs(self, reports: Sequence[JobReport], bounds: LogBounds) -> Sequence[bool]:
+        """Append to the logs of fetched jobs."""
+        return await self._do(lambda rows: job_logs.append_logs(rows, reports, bounds)) if reports else []
 
     async def watch_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
         """Return the jobs that have ended; the session is notified of the others."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Numbers,
         WorkerStatus,
     )
+    from interlock.ports.job_logs import JobLogStatus, LogSlice
     from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, RowLock
     from interlock.testing.simulator.wire import Wire
 
@@ -37,6 +38,14 @@ class FaultyInsight:
     async def get(self, id: int) -> JobView | None:  # noqa: A002
         """Return one job."""
         return await self._call("get", (), lambda: self._insight.get(id))
+
+    async def log_statuses(self, ids: Sequence[int]) -> Mapping[int, JobLogStatus]:
+        """Return the progress of jobs and the length of their logs."""
+        return await self._call("log_statuses", (), lambda: self._insight.log_statuses(ids))
+
+    async def log(self, id: int, *, after: int = 0, limit: int) -> LogSlice:  # noqa: A002
+        """Return lines of a job's log."""
+        return await self._call("log", (), lambda: self._insight.log(id, after=after, limit=limit))
 
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
         """List jobs."""

@@ -18,6 +18,7 @@ from interlock.testing.simulator.job_events import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from interlock.ports.job_logs import JobReport, LogBounds
     from interlock.ports.jobs import (
         Acknowledged,
         Acknowledgement,
@@ -131,6 +132,10 @@ class FaultyJobs:
     async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
         """Record which fetched jobs have started."""
         await self._call("report_started", (), lambda: self._jobs.report_started(session, started))
+
+    async def append_logs(self, reports: Sequence[JobReport], bounds: LogBounds) -> Sequence[bool]:
+        """Append to the logs of fetched jobs."""
+        return await self._call("append_logs", (), lambda: self._jobs.append_logs(reports, bounds))
 
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Have news brought by the wire."""

@@ -66,6 +66,7 @@ class JobQueries(Queries, package=_PACKAGE, files=("jobs",)):
     rescue: str
     register_worker: str
     report_started: str
+    append_logs: str
     watch_end: str
     ended: str
     cancel: str
@@ -104,6 +105,8 @@ class InsightQueries(Queries, package=_PACKAGE, files=_INSIGHT_FILES):
     row_locks: str
     neighbours: str
     fetched: str
+    log_statuses: str
+    log_chunks: str
 
     # insight_counts.sql
     now: str

@@ -380,3 +380,16 @@ from me
 -- List the jobs that a session has fetched.
 select o.id from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id)
 where c.session = $2 and c.namespace = $1 order by c.fetched_at, o.id limit $3
+
+-- name: log_statuses
+-- Read what jobs have reported, without their lines.
+select l.id, l.attempt, l.fence, l.lines, l.kept_lines, l.progress, l.message, l.progress_at
+from interlock.job_log l where l.id = any ($2::bigint[]) and l.namespace = $1
+
+-- name: log_chunks
+-- Read chunks of a log from the one that has the line after a number.
+select c.first, c.attempt, c.fence, c.content
+from interlock.job_log l
+join interlock.job_log_chunk c on c.id = l.id and c.first + c.lines > $3::bigint + 1
+where l.id = $2 and l.namespace = $1
+order by c.first limit $4

@@ -72,6 +72,10 @@ select interlock.job_register_worker($1, $2, $3, $4, $5, $6::jsonb)
 -- Record which of a session's fetched jobs have started.
 select interlock.job_report_started($1, $2, $3, $4)
 
+-- name: append_logs
+-- Append to the logs of fetched jobs, and list the reports whose fetches have ended.
+select interlock.job_append_logs($1, row($2, $3, $4, $5, $6, $7, $8)::interlock.log_reports, row($9, $10, $11, $12, $13)::interlock.log_chunks, $14, $15, $16, $17, $18)
+
 -- name: watch_end
 -- Watch the end of jobs, and list those that have already ended.
 select interlock.job_watch_end($1, $2, $3)

@@ -16,6 +16,7 @@ _JOB_FILES = (
     "job_operations",
     "job_vacuum",
     "job_views",
+    "job_logs",
 )
 
 
@@ -131,6 +132,17 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     delete_expired_starts: str
     delete_resubmitted: str
     delete_workers: str
+
+    # job_logs.sql
+    fetches_in_force: str
+    set_log: str
+    add_chunk: str
+    droppable_chunks: str
+    drop_chunks: str
+    delete_logs: str
+    delete_chunks: str
+    log_statuses: str
+    log_chunks: str
 
     # job_views.sql
     unfinished_views: str

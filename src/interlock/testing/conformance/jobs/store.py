@@ -7,6 +7,7 @@ from interlock.testing.conformance.jobs.history import HistoryConformance
 from interlock.testing.conformance.jobs.holds import HoldConformance
 from interlock.testing.conformance.jobs.lanes import LaneConformance
 from interlock.testing.conformance.jobs.limits import JobSlotConformance
+from interlock.testing.conformance.jobs.logs import LogConformance
 from interlock.testing.conformance.jobs.notifications import NewsConformance
 from interlock.testing.conformance.jobs.order import OrderConformance
 from interlock.testing.conformance.jobs.paces import JobPaceConformance
@@ -37,6 +38,7 @@ class JobStoreConformance(
     PeopleConformance,
     JobViewConformance,
     HistoryConformance,
+    LogConformance,
     NewsConformance,
     JobRaceConformance,
     StormConformance,

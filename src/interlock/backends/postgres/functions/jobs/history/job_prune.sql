@@ -1,4 +1,4 @@
--- Remove history that ended p_keep or longer ago, at most p_max rows or a whole day, and expired results. History that
+-- Remove history that ended p_keep or longer ago, at most p_max rows or a whole day, its logs, and expired results. History that
 -- is kept for days is dropped by whole days where possible, which depends on the server's clock only. One process of a
 -- namespace does this at a time; the others find nothing to do. Each call continues where the calls before it stopped,
 -- so that it reads only rows that it removes.
@@ -65,7 +65,7 @@ begin
         update interlock.job_namespace n set pruned_to = reached - slack
         where n.namespace = p_namespace and n.pruned_to < reached - slack;
     end if;
-    pruned := pruned + removed;
+    pruned := pruned + removed + interlock.job_prune_logs(p_namespace, before, p_max);
     delete from interlock.job_resubmitted a where a.at < interlock.micros(interlock.now_or(p_clock)) - 3600000000;
     delete from interlock.job_session c
     where c.namespace = p_namespace and c.seen_at < before - 2 * day
