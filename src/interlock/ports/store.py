@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interlock.ports.locks import LockStore
     from interlock.ports.messages import Messages
     from interlock.ports.migrations import Migrations
+    from interlock.ports.record_insight import RecordInsight
     from interlock.ports.records import RecordStore
     from interlock.ports.sessions import SessionStore
 
@@ -102,6 +103,11 @@ class Store(Protocol):
     @property
     def records(self) -> RecordStore:
         """Versioned state. Requires RECORDS."""
+        ...
+
+    @property
+    def record_insight(self) -> RecordInsight:
+        """The read side of records. Requires RECORDS."""
         ...
 
     @property

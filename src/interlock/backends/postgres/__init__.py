@@ -20,6 +20,7 @@ from interlock.backends.postgres.locks import PostgresLocks
 from interlock.backends.postgres.messages import PostgresMessages
 from interlock.backends.postgres.pool import Pool
 from interlock.backends.postgres.reader import Reader
+from interlock.backends.postgres.record_insight import PostgresRecordInsight
 from interlock.backends.postgres.records import PostgresRecords
 from interlock.backends.postgres.schema import PostgresMigrations
 from interlock.backends.postgres.server import Server
@@ -84,6 +85,7 @@ class PostgresStore:
         self.cursors = PostgresCursors(self._connections, settings, clock)
         self.journal = PostgresJournal(self._connections.first, self._reader, settings.namespace, clock)
         self.records = PostgresRecords(self._connections, pool, self._reader, settings, clock)
+        self.record_insight = PostgresRecordInsight(self._connections.first, self._reader, settings.namespace, clock)
         self.limits = PostgresLimits(self._connections, settings, clock)
         self.messages.sources.append(lambda session: self.limits.turns(session, ()))
         self.jobs = PostgresJobs(pool, self.messages, settings, clock)

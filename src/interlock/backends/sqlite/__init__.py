@@ -27,6 +27,7 @@ from interlock.backends.sqlite.locks import SqliteLocks
 from interlock.backends.sqlite.messages import SqliteMessages
 from interlock.backends.sqlite.queries import LockQueries
 from interlock.backends.sqlite.reader import Reader
+from interlock.backends.sqlite.record_insight import SqliteRecordInsight
 from interlock.backends.sqlite.records import SqliteRecords
 from interlock.backends.sqlite.schema import SqliteMigrations
 from interlock.backends.sqlite.sessions import SqliteSessions
@@ -97,6 +98,7 @@ class SqliteStore:
         self.records = SqliteRecords(
             self._writer.run, self._reader.run, settings.namespace, clock, self.locks.holder, self.locks.why_ended
         )
+        self.record_insight = SqliteRecordInsight(self._writer.run, self._reader.run, settings.namespace, clock)
         self.jobs = self._jobs()
         self.insight = SqliteJobInsight(self.jobs)
         self.events = SqliteEvents(self.jobs)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from interlock.ports.messages import Messages
     from interlock.ports.migrations import Migrations
+    from interlock.ports.record_insight import RecordInsight
     from interlock.ports.records import RecordStore
     from interlock.ports.sessions import SessionCard, SessionStore
     from interlock.ports.store import Capability, Store
@@ -98,6 +99,11 @@ class FaultyStore:
     def records(self) -> RecordStore:
         """The store's own: the simulation has no faults for records yet."""
         return self._store.records
+
+    @property
+    def record_insight(self) -> RecordInsight:
+        """The store's own: the simulation has no faults for records yet."""
+        return self._store.record_insight
 
     @property
     def insight(self) -> JobInsight:

@@ -13,6 +13,7 @@ __all__ = [
     "LimitQueries",
     "LockQueries",
     "MessageQueries",
+    "RecordInsightQueries",
     "RecordQueries",
     "SessionQueries",
 ]
@@ -177,6 +178,17 @@ class RecordQueries(Queries, package=_PACKAGE, files=("records",)):
     list_any: str
     list_status: str
     kinds: str
+
+
+class RecordInsightQueries(Queries, package=_PACKAGE, files=("record_insight",)):
+    """The read side of records, and the declarations of their kinds."""
+
+    search_any: str
+    search_status: str
+    counts: str
+    newest_declaration: str
+    declare: str
+    declarations: str
 
 
 class SessionQueries(Queries, package=_PACKAGE, files=("sessions",)):

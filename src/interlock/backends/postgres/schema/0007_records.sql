@@ -30,3 +30,15 @@ language plpgsql
 as $$ begin return new; end $$;
 create trigger record_foreign before update on interlock.record
     for each row when (new.version = old.version) execute function interlock.record_count_foreign();
+
+-- How programs declared a kind: its model, machine and strategies as JSON. The one with the largest declared_at is the
+-- newest; digest is the SHA-256 of the text.
+create table interlock.record_kind (
+    first_at    bigint not null,
+    declared_at bigint not null,
+    namespace   text collate "C" not null,
+    kind        text collate "C" not null,
+    digest      text collate "C" not null,
+    declaration text not null,
+    primary key (namespace, kind, digest)
+);

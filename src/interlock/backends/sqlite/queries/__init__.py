@@ -12,6 +12,7 @@ __all__ = [
     "LimitQueries",
     "LockQueries",
     "MessageQueries",
+    "RecordInsightQueries",
     "RecordQueries",
     "SessionQueries",
 ]
@@ -185,6 +186,19 @@ class JournalQueries(Queries, package=_PACKAGE, files=("journal",)):
     prunable: str
     prune_entries: str
     prune_seals: str
+
+
+class RecordInsightQueries(Queries, package=_PACKAGE, files=("record_insight",)):
+    """The read side of records, and the declarations of their kinds."""
+
+    search_any: str
+    search_status: str
+    record_kinds: str
+    count_statuses: str
+    newest_declaration: str
+    declare_kind: str
+    forget_declarations: str
+    declarations: str
 
 
 class RecordQueries(Queries, package=_PACKAGE, files=("records",)):

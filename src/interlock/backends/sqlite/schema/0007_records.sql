@@ -15,3 +15,15 @@ create table interlock_record (
 );
 
 create index interlock_record_by_status on interlock_record (namespace, kind, status, id);
+
+-- How programs declared a kind: its model, machine and strategies as JSON. The one with the largest declared_at is the
+-- newest; digest is the SHA-256 of the text. Times are whole microseconds.
+create table interlock_record_kind (
+    namespace   text not null,
+    kind        text not null,
+    digest      text not null,
+    declaration text not null,
+    first_at    integer not null,
+    declared_at integer not null,
+    primary key (namespace, kind, digest)
+);

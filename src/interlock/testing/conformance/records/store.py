@@ -1,5 +1,6 @@
 """The records port: step by step on a virtual clock, and under concurrency."""
 
+from interlock.testing.conformance.records.insight import RecordInsightConformance
 from interlock.testing.conformance.records.leasing import RecordLeaseConformance
 from interlock.testing.conformance.records.listing import RecordListConformance
 from interlock.testing.conformance.records.races import RecordRaceConformance
@@ -9,6 +10,10 @@ __all__ = ["RecordStoreConformance"]
 
 
 class RecordStoreConformance(
-    RecordWritingConformance, RecordLeaseConformance, RecordListConformance, RecordRaceConformance
+    RecordWritingConformance,
+    RecordLeaseConformance,
+    RecordListConformance,
+    RecordInsightConformance,
+    RecordRaceConformance,
 ):
     """The promises of the records port."""
