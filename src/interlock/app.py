@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from contextlib import AsyncExitStack
 from types import MappingProxyType
@@ -19,6 +20,8 @@ from interlock.journal import Journal
 from interlock.limits import Limits
 from interlock.locks import Locks
 from interlock.ports.store import Capability
+from interlock.record_strategies import StrategyOverrides
+from interlock.records.declaration import leave_declarations, warn_about_unused
 from interlock.settings import Settings
 from interlock.store_client import StoreClient
 from interlock.telemetry.metrics import Together
@@ -37,9 +40,9 @@ if TYPE_CHECKING:
     from interlock.jobs.jobs import JobDecorator
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.worker import Worker
+    from interlock.record_strategies import StrategyChoice
     from interlock.records import Machine, Records
     from interlock.records.engine import RecordEngine
-    from interlock.records.strategies import StrategyChoice
     from interlock.service import Service
     from interlock.settings import SettingsChanges
     from interlock.web import Credentials, Web
@@ -67,6 +70,7 @@ class App:
         **changes: Unpack[SettingsChanges],
     ) -> None:
         self.settings = Settings.of(settings, changes)
+        self._strategies = StrategyOverrides.read(self.settings.record_strategies)
         for given in (url, locks or url, claims or url):
             checked_url(given)
         needs: dict[str, list[Capability]] = {}
@@ -115,6 +119,8 @@ class App:
         self._record_engine: RecordEngine | None = None
         self._record_locks: Locks | None = None
         self._records: dict[str, Records[Any]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._declaring: set[asyncio.Task[None]] = set()
         self._opened: AsyncExitStack | None = None
 
     @property
@@ -205,6 +211,7 @@ class App:
         ``strategies`` chooses a strategy for an operation, such as ``{"update": "pessimistic"}``, or one with its own
         wait, such as ``{"transition": ("pessimistic", 2)}``; ``wait`` is that of all others. ``correctable`` are the
         fields that corrections may change (all of the model's own), ``sources`` those who may make them (everyone).
+        Strategies and waits of the settings (``record_strategies``) and of the environment override these.
         """
         from interlock.records.engine import RecordEngine
         from interlock.records.records import Records
@@ -231,13 +238,24 @@ class App:
             wait=wait,
             correctable=correctable,
             sources=sources,
+            overrides=self._strategies,
         )
         if records.kind in self._records:
             raise InvalidArgumentError(
                 f"Records of the kind {records.kind!r} are already declared.", remedy="Give one of them a name=…."
             )
         self._records[records.kind] = records
+        if self._opened is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._declare, records)
         return records
+
+    def _declare(self, records: Records[Any]) -> None:
+        """Leave the declaration of a kind that was declared after the app was opened."""
+        if self._opened is not None:
+            leaving = leave_declarations(self._durable, [(records.kind, records.declaration)])
+            task = asyncio.get_running_loop().create_task(leaving, name="interlock-record-kind")
+            self._declaring.add(task)
+            task.add_done_callback(self._declaring.discard)
 
     @property
     def record_kinds(self) -> Mapping[str, Records[Any]]:
@@ -296,7 +314,11 @@ class App:
         async with AsyncExitStack() as stack:
             for part in parts:
                 await stack.enter_async_context(part)
-            self._opened = stack.pop_all()
+            if self._records:
+                declared = [(kind, records.declaration) for kind, records in self._records.items()]
+                await leave_declarations(self._durable, declared)
+            self._opened, self._loop = stack.pop_all(), asyncio.get_running_loop()
+        warn_about_unused(self._strategies.kinds, self._records)
         return self
 
     async def __aexit__(
@@ -304,6 +326,7 @@ class App:
     ) -> None:
         opened, self._opened = self._opened, None
         if opened is not None:
+            await asyncio.gather(*self._declaring, return_exceptions=True)
             await opened.aclose()
 
     @property

@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from interlock.arguments import Seconds, checked_seconds
-from interlock.errors import DeadlockError, InvalidArgumentError, MisuseError
+from interlock.errors import DeadlockError, InvalidArgumentError, LockTimeoutError, MisuseError
 from interlock.telemetry.log import emit
 from interlock.telemetry.metrics import PROCESS_DEADLOCKS, DeadlockCounts
 
@@ -89,6 +89,7 @@ def retry_on_deadlock(
     max_delay: Seconds = 2.0,
     jitter: Seconds = 0.05,
     *,
+    lock_timeouts: bool = False,
     counts: Callable[[], DeadlockCounts] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that runs a function again after a deadlock, ``max_retries`` times in all.
@@ -98,6 +99,9 @@ def retry_on_deadlock(
     Each retry is logged and counted. After the last attempt the decorator raises :class:`DeadlockError`, whose
     ``deadlock_info`` has ``max_retries``, ``last_error`` and, if Interlock found the deadlock, the ``cycle``. Other
     errors propagate at once.
+
+    With ``lock_timeouts=True`` it also runs the function again after a :class:`LockTimeoutError`, which means that
+    nothing was granted and nothing was written. After the last attempt that error is raised as it is.
 
     ``counts`` returns the counts to add to; the default is those of the process, which are part of every app's
     metrics.
@@ -113,6 +117,7 @@ def retry_on_deadlock(
         checked_seconds("max_delay", max_delay),
         checked_seconds("jitter", jitter),
         counts,
+        lock_timeouts=lock_timeouts,
     )
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -135,9 +140,9 @@ def _retry_async(function: Callable[..., Any], delays: _Delays) -> Callable[...,
             try:
                 return await function(*args, **kwargs)
             except Exception as error:
-                if not is_deadlock_error(error):
-                    raise
                 delay = delays.after(attempt, error, function)
+                if delay is None:
+                    raise
             await asyncio.sleep(delay)
             attempt += 1
 
@@ -152,9 +157,9 @@ def _retry_sync(function: Callable[P, R], delays: _Delays) -> Callable[P, R]:
             try:
                 result = function(*args, **kwargs)
             except Exception as error:
-                if not is_deadlock_error(error):
-                    raise
                 delay = delays.after(attempt, error, function)
+                if delay is None:
+                    raise
             else:
                 if inspect.iscoroutine(result):
                     result.close()
@@ -179,15 +184,25 @@ class _Delays:
         max_delay: float,
         jitter: float,
         counts: Callable[[], DeadlockCounts] | None,
+        *,
+        lock_timeouts: bool = False,
     ) -> None:
         self._max_retries = max_retries
         self._base_delay = base_delay
         self._max_delay = max_delay
         self._jitter = jitter
         self._counts = counts
+        self._lock_timeouts = lock_timeouts
 
-    def after(self, attempt: int, error: Exception, function: Callable[..., Any]) -> float:
-        """The delay after an attempt that met a deadlock; raises ``DeadlockError`` after the last one."""
+    def after(self, attempt: int, error: Exception, function: Callable[..., Any]) -> float | None:
+        """The delay after an attempt that failed; None if its error is not retried.
+
+        Raises ``DeadlockError`` after the last attempt that met a deadlock.
+        """
+        if self._lock_timeouts and isinstance(error, LockTimeoutError):
+            return None if attempt >= self._max_retries else self._after_timeout(attempt, error, function)
+        if not is_deadlock_error(error):
+            return None
         counts = PROCESS_DEADLOCKS if self._counts is None else self._counts()
         own = _own_error(error)
         if own is None:  # Interlock counts its own where it finds them
@@ -198,9 +213,8 @@ class _Delays:
                 {"max_retries": self._max_retries, "last_error": str(error)},
                 cycle=() if own is None else own.cycle,
             ) from error
-        spread = random.uniform(-self._jitter, self._jitter)  # noqa: S311 - only spreads the callers
-        delay = max(0.0, min(self._base_delay * 2.0 ** min(attempt - 1, 64), self._max_delay) + spread)
         counts.count_retry()
+        delay = self._delay(attempt)
         emit(
             _log,
             logging.WARNING,
@@ -212,6 +226,24 @@ class _Delays:
             error=str(error),
         )
         return delay
+
+    def _after_timeout(self, attempt: int, error: Exception, function: Callable[..., Any]) -> float:
+        delay = self._delay(attempt)
+        emit(
+            _log,
+            logging.WARNING,
+            "lock_timeout_retry",
+            function=_name(function),
+            attempt=attempt,
+            max_retries=self._max_retries,
+            delay=delay,
+            error=str(error),
+        )
+        return delay
+
+    def _delay(self, attempt: int) -> float:
+        spread = random.uniform(-self._jitter, self._jitter)  # noqa: S311 - only spreads the callers
+        return max(0.0, min(self._base_delay * 2.0 ** min(attempt - 1, 64), self._max_delay) + spread)
 
 
 def _own_error(error: BaseException) -> DeadlockError | None:

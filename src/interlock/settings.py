@@ -12,9 +12,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from interlock.errors import InvalidArgumentError
+from interlock.record_strategies import checked_overrides
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from interlock.arguments import Seconds
+    from interlock.record_strategies import StrategyChoice
 
 __all__ = ["Settings", "SettingsChanges"]
 
@@ -51,6 +55,7 @@ class SettingsChanges(TypedDict, total=False):
     connections: int
     listen_url: str | None
     metrics_prefix: str
+    record_strategies: str | Mapping[str, StrategyChoice]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -107,6 +112,11 @@ class Settings:
     metrics_prefix: str = "interlock"
     """The prefix of the names of the Prometheus metrics."""
 
+    record_strategies: str = ""
+    """Strategies and waits of operations on records, in place of those that the program declares:
+    ``"Intent.update=pessimistic:2, *.transition=optimistic"``, or a mapping. It is kept as text. The environment's
+    ``INTERLOCK_RECORD_STRATEGIES`` has the same form and overrides it."""
+
     def __init__(self, **changes: Unpack[SettingsChanges]) -> None:
         known = {one.name: one.default for one in fields(Settings)}
         unknown = [name for name in changes if name not in known]
@@ -147,6 +157,8 @@ class Settings:
             raise InvalidArgumentError(
                 f"Invalid seal_limit {self.seal_limit!r}.", remedy=f"Use a whole number from 1 to {_MAX_SEAL_LIMIT}."
             )
+        strategies = checked_overrides("record_strategies", self.record_strategies)
+        object.__setattr__(self, "record_strategies", strategies)
         if not isinstance(self.listen_url, (str, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArgumentError(f"Invalid listen_url: {type(self.listen_url).__name__}.", remedy="Use a URL.")
 

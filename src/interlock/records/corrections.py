@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_DIFF_BYTES",
     "MAX_HISTORY",
+    "KEPT",
     "AppliedCorrection",
     "CorrectionResult",
     "History",
+    "body_parts",
     "checked_diff",
     "correction_id",
     "diff_digest",
@@ -35,6 +37,8 @@ __all__ = [
 MAX_DIFF_BYTES = 10 * 1024
 MAX_HISTORY = 100
 """How many corrections a record keeps; all of them are in the journal."""
+KEPT = "_interlock"
+"""The reserved name in a body under which Interlock keeps its own data, such as the corrections."""
 _MAX_DEPTH = 16
 _MAX_NODES = 2_000
 _MAX_NAME = 100
@@ -81,6 +85,13 @@ class History:
     def from_data(cls, data: dict[str, Any] | None) -> History:
         """The history that was kept."""
         return cls() if data is None else cls(data["count"], tuple(AppliedCorrection(*one) for one in data["last"]))
+
+
+def body_parts(body: str) -> tuple[dict[str, Any], History]:
+    """Split a stored body into the model's fields and the history of corrections."""
+    data: dict[str, Any] = json.loads(body)
+    kept = data.pop(KEPT, None)
+    return data, History.from_data(None if kept is None else kept.get("corrections"))
 
 
 class CorrectionResult(NamedTuple):

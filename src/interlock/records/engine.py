@@ -36,9 +36,9 @@ from interlock.ports.records import (
     lock_key,
     subject_key,
 )
+from interlock.record_strategies import Plan, Strategy
 from interlock.records.fields import changed_fields
 from interlock.records.recent import RecentRecords, Turns
-from interlock.records.strategies import Plan, Strategy
 from interlock.telemetry.log import emit
 from interlock.telemetry.records import LockTypeMetrics, RecordMetrics
 

@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError
 
 from interlock.clock import as_datetime
 from interlock.errors import InvalidArgumentError, MisuseError
-from interlock.records.corrections import History
+from interlock.records.corrections import KEPT, History, body_parts
 from interlock.records.machine import status_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ __all__ = ["MANAGED", "Codec", "Content", "changed_fields"]
 M = TypeVar("M", bound=BaseModel)
 MANAGED = ("id", "version", "status", "created_at", "updated_at", "fence")
 """Fields that the store manages. A model that declares them sees their values."""
-_KEPT = "_interlock"  # in the body: what Interlock keeps; on a model: the stored record that it was read from
+_KEPT = KEPT  # on a model: the stored record that it was read from
 _MAX_BODY = 1024 * 1024
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
@@ -89,9 +89,7 @@ class Codec(Generic[M]):
 
     def content(self, stored: StoredRecord) -> Content:
         """What is stored, as data."""
-        data = json.loads(stored.body)
-        kept = data.pop(_KEPT, None)
-        return Content(stored.status, data, History.from_data(None if kept is None else kept.get("corrections")))
+        return Content(stored.status, *body_parts(stored.body))
 
     def model_of(self, stored: StoredRecord) -> M:
         """The record as a model."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from interlock.errors import InvalidArgumentError, InvalidTransitionError
 
@@ -44,6 +44,16 @@ class Machine:
                 )
         if not self.initial:
             raise InvalidArgumentError("The machine has no initial status.", remedy="Pass initial=….")
+
+    def to_data(self) -> dict[str, Any]:
+        """The machine as JSON data."""
+        transitions = {status: list(followers) for status, followers in self.transitions.items()}
+        return {"initial": list(self.initial), "transitions": transitions, "corrected": self.corrected}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """The machine that :meth:`to_data` described."""
+        return cls(initial=data["initial"], transitions=data["transitions"], corrected=data["corrected"])
 
     @property
     def statuses(self) -> tuple[str, ...]:

@@ -1,16 +1,17 @@
-"""Records of one model: ``app.records(Model)``."""
+"""Records of one model: ``app.records(Model)``, or without an App ``Records.from_url(url, Model)``."""
 
 from __future__ import annotations
 
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast
 from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
-from interlock.arguments import Wait, checked_key, checked_limit, checked_prefix, checked_wait
+from interlock.arguments import Wait, checked_key, checked_limit, checked_prefix, checked_url, checked_wait
+from interlock.backends import from_url
 from interlock.clock import as_datetime
 from interlock.deadlocks import retry_on_deadlock
 from interlock.errors import (
@@ -19,9 +20,12 @@ from interlock.errors import (
     MisuseError,
     RecordExistsError,
 )
+from interlock.locks.locks import Locks
 from interlock.operations import attributed
 from interlock.ports.journal import Action, Attribution, JournalFilter, JournalPosition
 from interlock.ports.records import lock_key, subject_key
+from interlock.ports.store import Capability
+from interlock.record_strategies import DEFAULT_WAIT, Operation, Plan, StrategyChoice, StrategyOverrides, plans
 from interlock.records.corrections import (
     AppliedCorrection,
     CorrectionResult,
@@ -31,23 +35,27 @@ from interlock.records.corrections import (
     diff_digest,
     merged,
 )
+from interlock.records.declaration import declaration_text, leave_declarations
 from interlock.records.edit import Edit, open_record
-from interlock.records.engine import Draft, Ref, existing
+from interlock.records.engine import Draft, RecordEngine, Ref, existing
 from interlock.records.explain import explain
 from interlock.records.fields import Codec, Content
 from interlock.records.machine import status_text
-from interlock.records.strategies import DEFAULT_WAIT, Operation, Plan, StrategyChoice, plans
 from interlock.sessions import program
+from interlock.settings import Settings
+from interlock.store_client import StoreClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import TracebackType
 
     from interlock.explanation import Explanation
     from interlock.ports.journal import JournalEntry
     from interlock.ports.records import StoredRecord
     from interlock.records.edit import OpenRecord
-    from interlock.records.engine import Compute, RecordEngine
+    from interlock.records.engine import Compute
     from interlock.records.machine import Machine
+    from interlock.settings import SettingsChanges
 
 __all__ = ["RecordUpdate", "Records"]
 
@@ -78,11 +86,12 @@ class Records(Generic[M]):
         wait: Wait = DEFAULT_WAIT,
         correctable: Iterable[str] | None = None,
         sources: Iterable[str] | None = None,
+        overrides: StrategyOverrides | None = None,
     ) -> None:
         self._engine = engine
+        self._locks: Locks | None = None  # set if it is used without an App
         self._codec = Codec(model, model.__name__ if name is None else name, machine)
-        self._plans = plans(strategies or {}, wait)
-        self._wait = checked_wait(wait)
+        self._plans = plans(strategies or {}, wait, kind=self._codec.kind, overrides=overrides)
         self._correctable = self._codec.own if correctable is None else frozenset(correctable)
         self._sources = None if sources is None else frozenset(sources)
         unknown = self._correctable - self._codec.own
@@ -106,6 +115,64 @@ class Records(Generic[M]):
     def machine(self) -> Machine | None:
         """The declared machine."""
         return self._codec.machine
+
+    @property
+    def declaration(self) -> str:
+        """What this program says about the kind, as it is left in the store for the pages and the command line."""
+        return declaration_text(self.model.__name__, self.machine, self._plans)
+
+    # -- without an App ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        model: type[M],
+        *,
+        name: str | None = None,
+        machine: Machine | None = None,
+        strategies: Mapping[str, StrategyChoice] | None = None,
+        wait: Wait = DEFAULT_WAIT,
+        correctable: Iterable[str] | None = None,
+        sources: Iterable[str] | None = None,
+        settings: Settings | None = None,
+        **changes: Unpack[SettingsChanges],
+    ) -> Self:
+        """Create them without an App: ``async with Records.from_url("sqlite:///bot.db", Intent) as intents: …``.
+
+        The other arguments are those of ``app.records`` and of :class:`Settings`, such as ``namespace="…"``.
+        """
+        settings = Settings.of(settings, changes)
+        client = StoreClient(from_url(checked_url(url), settings=settings, needs=[Capability.RECORDS]), settings)
+        locks = Locks(client)
+        records = cls(
+            RecordEngine(client, locks),
+            model,
+            name=name,
+            machine=machine,
+            strategies=strategies,
+            wait=wait,
+            correctable=correctable,
+            sources=sources,
+            overrides=StrategyOverrides.read(settings.record_strategies),
+        )
+        records._locks = locks
+        return records
+
+    async def __aenter__(self) -> Self:
+        if self._locks is None:
+            raise MisuseError(
+                f"The {self.kind} records belong to an App.", remedy="Open the App: async with app: …, not its records."
+            )
+        await self._locks.open()
+        await leave_declarations(self._engine.store_client, [(self.kind, self.declaration)])
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._locks is not None:
+            await self._locks.close()
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -223,7 +290,7 @@ class Records(Generic[M]):
         while the block runs. When it ends, the record and its journal entry are written; an error in the block writes
         nothing. Nested edits of one task are written together when the outermost one ends.
         """
-        seconds = self._wait if wait is None else checked_wait(wait)
+        seconds = self._plans[Operation.EDIT].wait if wait is None else checked_wait(wait)
         attribution = self._attribution("Editing a record", by, reason)
         return Edit(self._engine, self._codec, self._ref(id), seconds, attribution, _checked_fence(fence))
 
