@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextvars import Context
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict
 
 from interlock import App
-from interlock.errors import CapabilityError, InvalidArgumentError, LeaseLostError, StoreUnavailableError
+from interlock.errors import (
+    CapabilityError,
+    InvalidArgumentError,
+    LeaseLostError,
+    LockTimeoutError,
+    MisuseError,
+    StoreUnavailableError,
+)
 from tests.records.worker import Counter, add, declare
 
 
@@ -201,20 +210,107 @@ async def test_a_frozen_model_and_one_that_forbids_extras_can_be_records() -> No
         assert (await records.get("one")).n == 9
 
 
-async def test_the_metrics_count_by_strategy() -> None:
+async def test_an_edit_that_ends_in_another_task_writes_nothing_and_releases_its_lease() -> None:
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        for id_ in ("one", "two"):
+            await records.create(Counter(id=id_))
+        outer, inner = records.edit("one"), records.edit("two")
+        (await outer.__aenter__()).count = 1
+        (await inner.__aenter__()).count = 1
+        with pytest.raises(MisuseError, match="ends in another task"):
+            await asyncio.create_task(outer.__aexit__(None, None, None))
+        await inner.__aexit__(ValueError, ValueError(), None)
+
+        for id_ in ("one", "two"):
+            async with records.edit(id_, wait=0) as counter:
+                assert (counter.count, counter.version) == (0, 0)
+
+
+async def test_an_inner_edit_that_ends_in_another_task_leaves_the_outer_one_open() -> None:
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        for id_ in ("one", "two"):
+            await records.create(Counter(id=id_))
+        async with records.edit("one") as outer:
+            outer.count = 1
+            inner = records.edit("two")
+            (await inner.__aenter__()).count = 1
+            error = ValueError("the block failed as well")
+            with pytest.raises(MisuseError, match="ends in another task") as misuse:
+                await asyncio.create_task(inner.__aexit__(ValueError, error, None))
+            assert misuse.value.__cause__ is error
+            await records.update("two", add, wait=0)
+        assert [(one.count, one.version) for one in await records.list()] == [(1, 1), (1, 1)]
+
+
+def _samples(app: App) -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in app.metrics.collect()
+        for sample in family.samples
+    }
+
+
+def _sum(samples: dict[tuple[str, tuple[str, ...]], float], name: str, *status: str) -> float:
+    return sum(value for (of, labels), value in samples.items() if of == name and labels[1:] == status)
+
+
+async def test_the_metrics_count_by_strategy_and_every_lease_once() -> None:
     app = App("memory://")
     records = declare(app)
     async with app:
         await records.create(Counter(id="one"))
         await records.update("one", add)
-        async with records.edit("one"):
-            samples = {
-                (sample.name, tuple(sample.labels.values())): sample.value
-                for family in app.metrics.collect()
-                for sample in family.samples
-            }
+        async with records.edit("one"), app.locks.acquire("other"):
+            with pytest.raises(LockTimeoutError):
+                await asyncio.create_task(records.update("one", add, wait=0), context=Context())
+            samples = _samples(app)
         assert samples["interlock_lock_acquisitions_total", ("optimistic", "acquired")] == 2
         assert samples["interlock_lock_acquisitions_total", ("pessimistic", "acquired")] == 1
+        assert samples["interlock_lock_acquisitions_total", ("pessimistic", "busy")] == 1
         assert samples["interlock_active_locks", ("pessimistic",)] == 1
         assert samples["interlock_version_conflicts_total", ()] == 0
         assert samples["interlock_lock_acquisition_duration_seconds_count", ("optimistic",)] == 2
+        assert _sum(samples, "interlock_active_locks") == 2
+        assert _sum(samples, "interlock_lock_acquisitions_total", "acquired") == 4
+        assert _sum(samples, "interlock_lock_acquisitions_total", "busy") == 2, "the write, and the lease after it"
+        assert _sum(samples, "interlock_lock_acquisition_duration_seconds_count") == 4
+        assert _sum(samples, "interlock_lock_hold_duration_seconds_count") == 0
+
+        after = _samples(app)
+        assert _sum(after, "interlock_active_locks") == 0
+        assert _sum(after, "interlock_lock_hold_duration_seconds_count") == 2
+
+
+async def test_a_lost_lease_on_a_record_and_a_deadlock_of_edits_are_counted_once() -> None:
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        for id_ in ("one", "two"):
+            await records.create(Counter(id=id_))
+
+        async def lose() -> None:
+            async with records.edit("one"):
+                await app.locks.force_release("record:Counter:one", reason="test", by="test")
+                await asyncio.sleep(1)
+
+        with pytest.raises(LeaseLostError):
+            await lose()
+        both = asyncio.Barrier(2)
+
+        async def cross(first: str, second: str) -> None:
+            async with records.edit(first):
+                await both.wait()
+                async with records.edit(second):
+                    pass
+
+        ends = await asyncio.gather(cross("one", "two"), cross("two", "one"), return_exceptions=True)
+        assert sorted(type(end).__name__ for end in ends) == ["DeadlockError", "NoneType"]
+        samples = _samples(app)
+        assert _sum(samples, "interlock_lock_losses_total", "taken") == 1
+        assert samples["interlock_lock_losses_total", ("pessimistic", "taken")] == 1
+        assert _sum(samples, "interlock_lock_acquisitions_total", "deadlock") == 1
+        assert samples["interlock_lock_acquisitions_total", ("memory", "deadlock")] == 0

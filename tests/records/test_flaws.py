@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,18 +107,16 @@ async def test_f_b3_a_real_deadlock_of_two_processes_is_recognized_and_retried(u
         for process in running:
             assert process.stdout is not None
             assert (await asyncio.to_thread(process.stdout.readline)).strip() == "ready"
-        begun = time.monotonic()
         for process in running:
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
         outputs = [await asyncio.to_thread(process.communicate, timeout=30) for process in running]
-        lasted = time.monotonic() - begun
-        deadlocks = [int(out.split()[0]) for out, _ in outputs]
+        deadlocks, seconds = zip(*(map(float, out.split()) for out, _ in outputs), strict=True)
 
         assert sum(deadlocks) == 1, "both wait for each other, and one of them is refused"
         assert [(one.version, one.count) for one in await records.list()] == [(2, 2), (2, 2)]
-        assert lasted < 3, "with the end of both processes; the promise of one second is in the conformance suite"
+        assert max(seconds) < 1, "with default settings, the retry's delay included"
 
 
 async def test_f_b4_concurrent_tasks_share_no_session_or_transaction(url: str) -> None:

@@ -75,14 +75,20 @@ class WaitQueue:
         self._store = store
         self._interval = store_client.settings.recheck_interval
         self._monotonic = store_client.clock.monotonic
+        self.alarms = 0
+        """How often all waiters were woken, because messages may have been missed."""
         self._waits: dict[str, PendingWait] = {}
         self._early: dict[str, None] = {}
         self._poll_at = 0.0
         self._rescheduled = asyncio.Event()
         self._poller: asyncio.Task[None] | None = None
 
-    def enter(self, owner: str, poll_after: float) -> PendingWait:
-        """Add a waiter, or return its existing entry. A message that came before is not missed."""
+    def enter(self, owner: str, poll_after: float, alarms: int) -> PendingWait:
+        """Add a waiter, or return its existing entry. A message that came before is not missed.
+
+        ``alarms`` is :attr:`alarms` as of before the waiter asked. If all were woken since, so is this one: its turn
+        may have come before this process received messages.
+        """
         wait = self._waits.get(owner)
         if wait is not None:
             wait.first_time = False
@@ -90,7 +96,7 @@ class WaitQueue:
             return wait
         early = owner in self._early
         self._early.pop(owner, None)
-        wait = self._waits[owner] = PendingWait(woken=early)
+        wait = self._waits[owner] = PendingWait(woken=early or alarms != self.alarms)
         if len(self._waits) == 1:
             self._store_client.watch(self._component, waiting=True)
             self._poll_at = self._monotonic() + self._interval
@@ -109,6 +115,7 @@ class WaitQueue:
     def wake(self, owner: str | None) -> None:
         """Wake the waiter whose turn may have come, or all waiters."""
         if owner is None:
+            self.alarms += 1
             for wait in self._waits.values():
                 wait.wake()
             return

@@ -114,6 +114,7 @@ class LimitEngine(LeaseEngine[LimitRequest, Reservation, Finished]):
         try:
             while True:
                 self._ensure(reservation)
+                alarms = self._queue.alarms
                 try:
                     turn = await self._ask(request)
                 except StoreUnavailableError:
@@ -135,17 +136,17 @@ class LimitEngine(LeaseEngine[LimitRequest, Reservation, Finished]):
                 left = None if give_up is None else give_up - self.monotonic()
                 if left is not None and left <= 0:
                     return False
-                if not await self._wait_turn(plan.owner, turn, left):
+                if not await self._wait_turn(plan.owner, turn, left, alarms):
                     return False
         finally:
             self._queue.leave(plan.owner)
 
-    async def _wait_turn(self, owner: str, turn: Turn, left: float | None) -> bool:
+    async def _wait_turn(self, owner: str, turn: Turn, left: float | None, alarms: int) -> bool:
         """Sleep until its time, if that is known, else until it is woken; False if the time to wait ran out."""
         if turn.at is None:
-            return await self._queue.enter(owner, turn.recheck_in).turn(left)
+            return await self._queue.enter(owner, turn.recheck_in, alarms).turn(left)
         pause = turn.recheck_in if left is None else min(turn.recheck_in, left)
-        await self._queue.enter(owner, self._settings.recheck_interval).turn(pause)
+        await self._queue.enter(owner, self._settings.recheck_interval, alarms).turn(pause)
         return True
 
     def _ensure(self, reservation: Reservation) -> None:

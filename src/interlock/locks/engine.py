@@ -22,7 +22,7 @@ from interlock.locks.lease import Lease
 from interlock.locks.lease_backend import LockLeaseBackend
 from interlock.ports.locks import Busy, Deadlocked, Granted, Left, LockRequest, SessionEnded, Waiting
 from interlock.telemetry.log import emit
-from interlock.telemetry.metrics import LockMetrics
+from interlock.telemetry.metrics import LeaseCounts, LockMetrics
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -49,8 +49,10 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
     owner_tag = ""
     plural = "Locks"
 
-    def __init__(self, store_client: StoreClient) -> None:
+    def __init__(self, store_client: StoreClient, apart: tuple[str, LeaseCounts] | None = None) -> None:
         super().__init__(store_client, LockLeaseBackend(store_client.store.locks))
+        self.apart = apart
+        """A prefix of keys that are counted apart from the others, and their counts."""
         self.metrics = LockMetrics(self.store.name, self._settings.metrics_prefix)
         self._count_wait = self.metrics.waits.observe
         self._count_hold = self.metrics.holds.observe
@@ -69,6 +71,7 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
         request = LockRequest(key, owner, caller.name, session.id, ttl, wait, caller.holds > 0)
         self._owners[owner] = None
         begun = self.monotonic()
+        alarms = self._queue.alarms
         lease = None
         try:
             try:
@@ -82,14 +85,14 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
             self._failed(request, error)
             raise
         if lease is None:
-            lease = await self._take_slowly(request, caller, session, begun, answer)
+            lease = await self._take_slowly(request, caller, session, begun, answer, alarms)
         if block is not None:
             block.lease = lease
             lease._tie(task)
         return lease
 
     async def _take_slowly(
-        self, request: LockRequest, caller: Caller, session: Session, begun: float, answer: Answer | None
+        self, request: LockRequest, caller: Caller, session: Session, begun: float, answer: Answer | None, alarms: int
     ) -> Lease:
         """Acquire a key that the first request did not grant: queue, ask again, survive an outage."""
         give_up = None if request.wait is None else begun + request.wait
@@ -108,6 +111,7 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
                     self._access.withdraw(old)
                     answer = place = None
                 if answer is None:
+                    alarms = self._queue.alarms
                     try:
                         sent, answer = await self._ask(request, since)
                     except StoreUnavailableError:
@@ -131,7 +135,7 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
                     raise LockTimeoutError(f"The lock {request.key!r} is not free: {who_holds(answer.holder)}.")
                 elif type(answer) is Waiting and not session.lost:
                     place = answer
-                    handed = await self._wait_turn(request, give_up, answer)
+                    handed = await self._wait_turn(request, give_up, answer, alarms)
                     if handed is not None:
                         sent, answer = handed
                         continue
@@ -143,12 +147,12 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
             self._queue.leave(request.owner)
 
     async def _wait_turn(
-        self, request: LockRequest, give_up: float | None, answer: Waiting
+        self, request: LockRequest, give_up: float | None, answer: Waiting, alarms: int
     ) -> tuple[float, Granted] | None:
         """Wait for our turn, or for the key itself. Raises if the time to wait runs out first."""
-        wait = self._queue.enter(request.owner, answer.recheck_in)
+        wait = self._queue.enter(request.owner, answer.recheck_in, alarms)
         if wait.first_time:
-            self.metrics.contentions += 1
+            self._counts(request.key).contentions += 1
             emit(_log, logging.DEBUG, "lock_waiting", key=request.key, owner=request.owner)
         left = None if give_up is None else give_up - self.monotonic()
         if (left is not None and left <= 0) or not await wait.turn(left):
@@ -201,7 +205,10 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
             return None
         self._owners[request.owner] = lease
         caller.holds += 1
-        self._count_wait(now - begun)
+        if self.apart is None:
+            self._count_wait(now - begun)
+        else:
+            self._counts(request.key).waits.observe(now - begun)
         return lease
 
     # -- releasing -------------------------------------------------------------------------------------------------
@@ -218,7 +225,10 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
         lease._untie()
         sent = self.monotonic()
         lease._caller.holds -= 1  # what _retire does, without the call: this runs for every lease
-        self._count_hold(sent - lease._granted_at)
+        if self.apart is None:
+            self._count_hold(sent - lease._granted_at)
+        else:
+            self._counts(request.key).holds.observe(sent - lease._granted_at)
         sure = True
         try:
             try:
@@ -242,7 +252,7 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
             self._queue.wake(next_owner)
         if not held and sure:
             lease._loss = why
-            self._count_loss("taken")
+            self._count_loss(lease, "taken")
             raise lease._loss_error()
 
     def abandon(self, lease: Lease) -> None:
@@ -259,16 +269,21 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
 
     def _retire(self, lease: Lease) -> None:
         lease._caller.holds -= 1
-        self._count_hold(self.monotonic() - lease._granted_at)
+        self._counts(lease.key).holds.observe(self.monotonic() - lease._granted_at)
+
+    def _counts(self, key: str) -> LeaseCounts:
+        """Return the counts that a key belongs to."""
+        return self.apart[1] if self.apart is not None and key.startswith(self.apart[0]) else self.metrics
 
     # -- loss ------------------------------------------------------------------------------------------------------
 
     def _lost(self, lease: Lease, cause: str, why: str) -> None:
-        self._count_loss(cause)
+        self._count_loss(lease, cause)
         emit(_log, logging.ERROR, "lease_lost", key=lease.key, fence=lease.fence, cause=cause, why=why)
 
-    def _count_loss(self, cause: str) -> None:
-        self.metrics.losses[cause] = self.metrics.losses.get(cause, 0) + 1
+    def _count_loss(self, lease: Lease, cause: str) -> None:
+        losses = self._counts(lease.key).losses
+        losses[cause] = losses.get(cause, 0) + 1
 
     def _renewal_failed(self, lease: Lease, error: Exception) -> None:
         emit(_log, logging.WARNING, "lock_renewal_failed", key=lease.key, error=str(error))
@@ -282,7 +297,7 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
             emit(_log, logging.WARNING, "lock_deadlock", key=request.key, cycle=error.cycle)
         elif isinstance(error, LockTimeoutError) and request.wait == 0:
             outcome = "busy"
-            self.metrics.contentions += 1
+            self._counts(request.key).contentions += 1
         elif isinstance(error, LockTimeoutError):
             outcome = "timeout"
         elif isinstance(error, asyncio.CancelledError):
@@ -291,7 +306,7 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
             outcome = "closed"
         else:
             outcome = "unavailable"
-        self.metrics.outcomes[outcome] += 1
+        self._counts(request.key).outcomes[outcome] += 1
         if outcome in ("busy", "deadlock", "timeout"):
             self._owners.pop(request.owner, None)  # the store confirmed that nothing is left
         else:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from interlock.locks.views import Holder, LockView
     from interlock.operations import BulkResult
     from interlock.store_client import StoreClient
-    from interlock.telemetry.metrics import LockMetrics
+    from interlock.telemetry.metrics import LeaseCounts, LockMetrics
 
 __all__ = ["Acquisition", "Locks", "ManyAcquisition"]
 
@@ -48,8 +48,16 @@ class Locks(Service[Engine]):
     needs = Capability.LOCKS
     _these = "These locks"
 
+    _apart: tuple[str, LeaseCounts] | None = None
+
     def _new_engine(self, store_client: StoreClient) -> Engine:
-        return Engine(store_client)
+        return Engine(store_client, self._apart)
+
+    def count_apart(self, prefix: str, counts: LeaseCounts) -> None:
+        """Count the keys with this prefix in ``counts`` instead of in :attr:`metrics`."""
+        self._apart = (prefix, counts)
+        if self._engine is not None:
+            self._engine.apart = self._apart
 
     @property
     def metrics(self) -> LockMetrics:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from interlock.ports.locks import Holder
 
 __all__ = [
+    "LOCK_PREFIX",
     "Busy",
     "Conflict",
     "LeaseLost",
@@ -49,6 +50,10 @@ __all__ = [
     "lock_key",
     "subject_key",
 ]
+
+
+LOCK_PREFIX = "record:"
+"""The beginning of the lock keys of records."""
 
 
 class StoredRecord(NamedTuple):
@@ -172,7 +177,7 @@ class RecordStore(Protocol):
 
 def lock_key(kind: str, id: str) -> str:  # noqa: A002
     """Return the key of the lock that protects a record."""
-    return f"record:{kind}:{id}"
+    return f"{LOCK_PREFIX}{kind}:{id}"
 
 
 def subject_key(kind: str, id: str) -> str:  # noqa: A002

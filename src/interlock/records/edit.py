@@ -172,12 +172,11 @@ class Edit(Generic[M]):
 
     async def _open(self) -> OpenRecord[M]:
         acquisition = self._engine.acquisition(self._ref, self._wait)
-        lease = await self._engine.acquire(self._ref, self._wait, in_block=acquisition)
+        lease = await acquisition.__aenter__()
         try:
             stored = existing(self._ref, await self._engine.read(self._ref, current=True))
             return OpenRecord(self._codec, self._ref, stored, acquisition, lease, self._attribution, self._fence)
         except BaseException as error:
-            self._engine.released()
             await acquisition.__aexit__(type(error), error, error.__traceback__)
             raise
 
@@ -192,10 +191,16 @@ class Edit(Generic[M]):
         scope = self._scope
         assert scope is not None
         if scope.task is not asyncio.current_task():
-            raise MisuseError(f"The edit of {self._ref} ends in another task.", remedy="End it where it began.")
+            # Nothing is written: what the block did in its own task may not have ended.
+            scope.ended = scope.ended or self._outermost
+            refs = list(scope.open) if self._outermost else [self._ref]
+            opened = [scope.open.pop(ref) for ref in refs if ref in scope.open]
+            misuse = MisuseError(f"The edit of {self._ref} ends in another task.", remedy="End it where it began.")
+            await self._release(opened, MisuseError, misuse, None)
+            raise misuse from error
         if not self._outermost:
-            if error is not None:
-                await self._release([scope.open.pop(self._ref)], kind, error, trace)
+            if error is not None and (own := scope.open.pop(self._ref, None)) is not None:
+                await self._release([own], kind, error, trace)
             return
         scope.ended = True
         if _scopes.get() is scope:
@@ -237,7 +242,6 @@ class Edit(Generic[M]):
         """Release leases as nested blocks would: the last first, each with the error of the one before."""
         last: BaseException | None = None
         for one in reversed(opened):
-            self._engine.released()
             try:
                 await one.acquisition.__aexit__(kind, error, trace)
             except BaseException as failed:  # noqa: BLE001 - the others are released first

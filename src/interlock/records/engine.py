@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from interlock.arguments import FOREVER, checked_key
 from interlock.errors import (
     ConcurrencyConflictError,
-    DeadlockError,
     LeaseLostError,
     LockTimeoutError,
     RecordNotFoundError,
@@ -26,6 +25,7 @@ from interlock.errors import (
 from interlock.locks.explain import who_holds
 from interlock.ports.journal import JournalFilter, JournalPosition, NewEntry
 from interlock.ports.records import (
+    LOCK_PREFIX,
     Busy,
     Conflict,
     LeaseLost,
@@ -40,7 +40,7 @@ from interlock.record_strategies import Plan, Strategy
 from interlock.records.fields import changed_fields
 from interlock.records.recent import RecentRecords, Turns
 from interlock.telemetry.log import emit
-from interlock.telemetry.records import LockTypeMetrics, RecordMetrics
+from interlock.telemetry.records import RecordMetrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -138,6 +138,7 @@ class RecordEngine:
         self._store_client = store_client
         self._locks = locks
         self.metrics = RecordMetrics()
+        locks.count_apart(LOCK_PREFIX, self.metrics.pessimistic)
         self._recent: RecentRecords[Ref] = RecentRecords()
         self._turns: Turns[Ref] = Turns()
 
@@ -167,31 +168,6 @@ class RecordEngine:
         """The lease on a record, about to be acquired."""
         return self._locks.acquire(lock_key(*ref), _LEASE, wait=FOREVER if wait is None else wait)
 
-    async def acquire(self, ref: Ref, wait: float | None, *, in_block: Acquisition | None = None) -> Lease:
-        """Acquire the lease on a record and count it; :meth:`released` has to follow."""
-        metrics = self.metrics.pessimistic
-        begun = self._store_client.clock.monotonic()
-        try:
-            acquisition = in_block or self.acquisition(ref, wait)
-            lease = await (acquisition if in_block is None else acquisition.__aenter__())
-        except LockTimeoutError:
-            metrics.outcomes["timeout" if wait != 0 else "busy"] += 1
-            metrics.contentions += 1
-            raise
-        except DeadlockError:
-            metrics.outcomes["deadlock"] += 1
-            raise
-        except BaseException:
-            metrics.outcomes["failed"] += 1
-            raise
-        self._count(metrics, begun)
-        metrics.active += 1
-        return lease
-
-    def released(self) -> None:
-        """Count the end of a lease."""
-        self.metrics.pessimistic.active -= 1
-
     @asynccontextmanager
     async def leases(self, refs: Sequence[Ref], wait: float | None) -> AsyncIterator[dict[Ref, str]]:
         """Hold the leases on several records, acquired in the order of their keys. Yields their owners.
@@ -204,11 +180,10 @@ class RecordEngine:
         try:
             for ref in sorted(refs, key=lambda ref: lock_key(*ref)):
                 left = None if give_up is None else max(0.0, give_up - monotonic())
-                held[ref] = await self.acquire(ref, left)
+                held[ref] = await self.acquisition(ref, left)
             yield {ref: lease.owner for ref, lease in held.items()}
         finally:
             for lease in held.values():
-                self.released()
                 try:
                     await lease.release()
                 except LeaseLostError as error:
@@ -270,7 +245,7 @@ class RecordEngine:
         change = Change(ref, draft, recent)
         if not _all_made(await self.write([change], {})):
             return None
-        self._count(self.metrics.optimistic, begun)
+        self._count_made(begun)
         return change
 
     async def _change_optimistic(
@@ -282,7 +257,7 @@ class RecordEngine:
         answers = await self.write(changes, {})
         if not _all_made(answers):
             return [], self._lost(changes, answers, plan)
-        self._count(self.metrics.optimistic, begun)
+        self._count_made(begun)
         return changes, Attempt()
 
     async def _change_queued(self, refs: Sequence[Ref], plan: Plan, compute: Compute, attempt: Attempt) -> list[Change]:
@@ -350,9 +325,8 @@ class RecordEngine:
             self.metrics.version_conflicts += 1
             self.metrics.version_conflict_retries += retried
 
-    def _count(self, metrics: LockTypeMetrics, begun: float) -> None:
-        metrics.outcomes["acquired"] += 1
-        metrics.waits.observe(self._store_client.clock.monotonic() - begun)
+    def _count_made(self, begun: float) -> None:
+        self.metrics.optimistic.waits.observe(self._store_client.clock.monotonic() - begun)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 

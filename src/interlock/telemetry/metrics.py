@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from interlock.telemetry.records import RecordMetrics
 
-__all__ = ["PROCESS_DEADLOCKS", "DeadlockCounts", "Durations", "LockMetrics", "Together"]
+__all__ = [
+    "PROCESS_DEADLOCKS",
+    "AttemptCounts",
+    "DeadlockCounts",
+    "Durations",
+    "LeaseCounts",
+    "LockMetrics",
+    "Together",
+]
 
 _BOUNDS = (
     0.0001,
@@ -95,65 +103,81 @@ PROCESS_DEADLOCKS = DeadlockCounts()
 """What is retried without an app, such as transactions on the tables of users. Part of the metrics of every app."""
 
 
-class LockMetrics(Collector):
-    """Metrics of the locks in one store. ``lock_type`` is the store's name."""
+class AttemptCounts:
+    """Attempts of one type: to acquire a lease, or to write without one."""
 
-    def __init__(self, lock_type: str, prefix: str = "interlock") -> None:
+    def __init__(self, lock_type: str, *outcomes: str) -> None:
         self.lock_type = lock_type
-        self.prefix = prefix
-        self.outcomes = dict.fromkeys(("busy", "timeout", "deadlock", "unavailable", "cancelled", "closed"), 0)
+        self.outcomes = dict.fromkeys(outcomes, 0)
+        """Attempts that failed."""
         self.contentions = 0
         self.waits = Durations()
+        """How long those that succeeded took."""
+
+
+class LeaseCounts(AttemptCounts):
+    """Leases of one type, and requests that ended without a lease."""
+
+    def __init__(self, lock_type: str) -> None:
+        super().__init__(lock_type, "busy", "timeout", "deadlock", "unavailable", "cancelled", "closed")
         self.holds = Durations()
         self.losses: dict[str, int] = {}
-        self.deadlocks = DeadlockCounts()
-        self.records: RecordMetrics | None = None
-        """The records of the same app, in the same families, with the strategy as their ``lock_type``."""
 
     @property
     def active(self) -> int:
         """Leases that this process holds."""
         return self.waits.count - self.holds.count
 
+
+class LockMetrics(LeaseCounts, Collector):
+    """Metrics of the locks in one store. ``lock_type`` is the store's name."""
+
+    def __init__(self, lock_type: str, prefix: str = "interlock") -> None:
+        super().__init__(lock_type)
+        self.prefix = prefix
+        self.deadlocks = DeadlockCounts()
+        self.records: RecordMetrics | None = None
+        """The records of the same app, in the same families, with the strategy as their ``lock_type``. Leases on
+        records are counted there only."""
+
     def collect(self) -> Iterable[Metric]:
         """The current metric families."""
         from interlock.telemetry.families import CounterMetricFamily, GaugeMetricFamily
 
-        kind = [self.lock_type]
         name = f"{self.prefix}_{{}}".format
         acquisitions = CounterMetricFamily(
             name("lock_acquisitions"),
             "Requests for a lock, by outcome.",
             labels=["lock_type", "status"],
         )
-        types = () if self.records is None else self.records.types
-        for status, count in {"acquired": self.waits.count, **self.outcomes}.items():
-            acquisitions.add_metric([*kind, status], count)
-        for one in types:
-            for status, count in one.outcomes.items():
+        types: list[LeaseCounts] = [self] if self.records is None else [self, self.records.pessimistic]
+        optimistic = [] if self.records is None else [self.records.optimistic]
+        attempts: list[AttemptCounts] = [*types, *optimistic]
+        for one in attempts:
+            for status, count in {"acquired": one.waits.count, **one.outcomes}.items():
                 acquisitions.add_metric([one.lock_type, status], count)
         yield acquisitions
-        waits = {self.lock_type: self.waits, **{one.lock_type: one.waits for one in types}}
+        waits = {one.lock_type: one.waits for one in attempts}
         yield self._histogram(name("lock_acquisition_duration_seconds"), "Time from request to lease.", waits)
-        holds = {self.lock_type: self.holds}
+        holds = {one.lock_type: one.holds for one in types}
         yield self._histogram(name("lock_hold_duration_seconds"), "Time from lease to release or loss.", holds)
         contentions = CounterMetricFamily(
             name("lock_contentions"), "Requests that found the lock held.", labels=["lock_type"]
         )
-        contentions.add_metric(kind, self.contentions)
-        for one in types:
+        for one in attempts:
             contentions.add_metric([one.lock_type], one.contentions)
         yield contentions
         active = GaugeMetricFamily(name("active_locks"), "Leases that this process holds.", labels=["lock_type"])
-        active.add_metric(kind, self.active)
-        for one in types:
-            active.add_metric([one.lock_type], one.active)
+        for leases in types:
+            active.add_metric([leases.lock_type], leases.active)
         yield active
         losses = CounterMetricFamily(name("lock_losses"), "Leases lost while held.", labels=["lock_type", "cause"])
-        for reason, count in self.losses.items():
-            losses.add_metric([*kind, reason], count)
+        for leases in types:
+            for cause, count in leases.losses.items():
+                losses.add_metric([leases.lock_type, cause], count)
         yield losses
-        detections = self.outcomes["deadlock"] + self.deadlocks.detections + PROCESS_DEADLOCKS.detections
+        detections = sum(one.outcomes["deadlock"] for one in types)
+        detections += self.deadlocks.detections + PROCESS_DEADLOCKS.detections
         for counter, text, count in (
             ("deadlock_detections", "Deadlocks detected, by Interlock or a database.", detections),
             ("deadlock_retries", "Retries after a deadlock.", self.deadlocks.retries + PROCESS_DEADLOCKS.retries),

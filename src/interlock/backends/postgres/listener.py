@@ -51,6 +51,7 @@ class Listener:
         self.works: bool | None = None
         """Whether notifications arrive; None until it is known."""
         self.on_verdict: Callable[[], None] = lambda: None
+        """Called when :attr:`works` was determined, or is not known any more."""
         self.ready = asyncio.Event()
 
     def start(self, channel: str) -> None:
@@ -115,7 +116,9 @@ class Listener:
                         times=self._failure.times,
                         seconds=self._failure.seconds,
                     )
-            self.works = self.works and None  # unknown until the next check: meanwhile waiters poll
+            if self.works:
+                self.works = None  # unknown until the next check
+                self.on_verdict()  # meanwhile waiters poll, from now on
             await asyncio.sleep(max(pause, self._quiet_until - asyncio.get_running_loop().time()))
             pause = min(pause * 2, 1.0)
 
