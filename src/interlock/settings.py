@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from interlock.errors import InvalidArgumentError
+from interlock.log_levels import checked_level
 from interlock.record_strategies import checked_overrides
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ __all__ = ["Settings", "SettingsChanges"]
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 _MIN_CONNECTIONS, _MAX_CONNECTIONS = 4, 1000
 _MAX_SEAL_LIMIT = 10_000
+_MAX_LOG_LINES = 1_000_000
+_MIN_LOG_BYTES, _MAX_LOG_BYTES = 10_000, 1024 * 1024 * 1024
 _VERSION = re.compile(r"[\x20-\x7e]{0,100}")
 _PREFIX = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _MIN_SECONDS = {
@@ -56,6 +59,9 @@ class SettingsChanges(TypedDict, total=False):
     listen_url: str | None
     metrics_prefix: str
     record_strategies: str | Mapping[str, StrategyChoice]
+    job_log_lines: int
+    job_log_bytes: int
+    capture_logs: str | int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -117,6 +123,16 @@ class Settings:
     ``"Intent.update=pessimistic:2, *.transition=optimistic"``, or a mapping. It is kept as text. The environment's
     ``INTERLOCK_RECORD_STRATEGIES`` has the same form and overrides it."""
 
+    job_log_lines: int = 1000
+    """How many lines of the log of one job are kept: the first ones and the latest. 0 keeps none."""
+
+    job_log_bytes: int = 256 * 1024
+    """How many bytes of the log of one job are kept."""
+
+    capture_logs: int | None = None
+    """The level from which the log records of handlers are kept with their jobs: a name such as "INFO", or a number.
+    None keeps only what handlers write to ``current_job().log``. A job's own ``capture_logs`` comes first."""
+
     def __init__(self, **changes: Unpack[SettingsChanges]) -> None:
         known = {one.name: one.default for one in fields(Settings)}
         unknown = [name for name in changes if name not in known]
@@ -159,6 +175,17 @@ class Settings:
             )
         strategies = checked_overrides("record_strategies", self.record_strategies)
         object.__setattr__(self, "record_strategies", strategies)
+        for name, minimum, maximum in (
+            ("job_log_lines", 0, _MAX_LOG_LINES),
+            ("job_log_bytes", _MIN_LOG_BYTES, _MAX_LOG_BYTES),
+        ):
+            value = getattr(self, name)
+            if type(value) is not int or not minimum <= value <= maximum:
+                raise InvalidArgumentError(
+                    f"Invalid {name} {value!r}.", remedy=f"Use a whole number from {minimum:,} to {maximum:,}."
+                )
+        if self.capture_logs is not None:
+            object.__setattr__(self, "capture_logs", checked_level("capture_logs", self.capture_logs))
         if not isinstance(self.listen_url, (str, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArgumentError(f"Invalid listen_url: {type(self.listen_url).__name__}.", remedy="Use a URL.")
 

@@ -12,26 +12,49 @@ from typing import TYPE_CHECKING, Any
 from interlock import callers, operations
 from interlock.clock import as_datetime
 from interlock.errors import MisuseError
+from interlock.jobs.log_buffer import message_text
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import MutableMapping
     from datetime import datetime
 
+    from interlock.jobs.log_buffer import LogBuffers
     from interlock.ports.jobs import FetchedJob
 
-__all__ = ["CURRENT", "CurrentJob", "JobLog", "current_engine", "current_job", "register_runner"]
+__all__ = ["CURRENT", "LOGGER_NAME", "CurrentJob", "JobLog", "current_engine", "current_job", "register_runner"]
 
-_log = logging.getLogger("interlock.job")
+LOGGER_NAME = "interlock.job"
+"""The logger behind ``current_job().log``."""
+_log = logging.getLogger(LOGGER_NAME)
 _PROCESS = secrets.token_hex(2)  # jobs of other stores have the same IDs, and their locks may share a store
 
 
 class JobLog(logging.LoggerAdapter[logging.Logger]):
-    """A logger that adds the job to every line."""
+    """The log of a job: ``current_job().log("copying %s", name)``, or ``.info``, ``.warning`` and so on.
 
-    def __init__(self, job: FetchedJob) -> None:
+    Lines are kept with the job, from level INFO on whatever the levels of the loggers are. The logger ``interlock.job``
+    gets them too, with the job before the message. A call never waits for the store and never fails the job.
+    """
+
+    def __init__(self, job: CurrentJob) -> None:
         super().__init__(_log, {"job_id": job.id, "job": job.name, "attempt": job.attempt})
+        self._job = job
         self._prefix = f"{job.name} {job.id} (attempt {job.attempt}): "
+
+    def __call__(self, message: object, *args: object, level: int | str = logging.INFO) -> None:
+        """Add a line to the job's log; an unknown level counts as INFO."""
+        number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO) if isinstance(level, str) else level
+        self.log(number, message, *args, stacklevel=2)
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Add a line to the job's log, and pass it to the logger."""
+        enabled = self.isEnabledFor(level)
+        if enabled or level >= logging.INFO:
+            self._job.write(level, message_text(msg, args, kwargs.get("exc_info")))
+        if enabled:
+            with contextlib.suppress(Exception):  # of a logging handler or a filter
+                super().log(level, msg, *args, **kwargs | {"stacklevel": kwargs.get("stacklevel", 1) + 1})
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         """Put the job before the message, and its fields on the record beside the caller's."""
@@ -42,13 +65,15 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
 class CurrentJob:
     """The running job. Created for every start, so everything but the fetched job is computed on demand."""
 
-    __slots__ = ("_caller", "_log", "fetched")
+    __slots__ = ("_caller", "_log", "fetched", "logs")
 
     _log: JobLog
     _caller: callers.Caller
 
-    def __init__(self, fetched: FetchedJob) -> None:
+    def __init__(self, fetched: FetchedJob, logs: LogBuffers | None = None) -> None:
         self.fetched = fetched
+        self.logs = logs
+        """Where its lines and its progress go; None if they are not kept."""
 
     @property
     def id(self) -> int:
@@ -92,12 +117,29 @@ class CurrentJob:
 
     @property
     def log(self) -> JobLog:
-        """A logger that adds the job to every line."""
+        """The job's log: call it, ``job.log("copied %d files", count)``, or use it as a logger, ``job.log.warning(…)``.
+
+        The lines are kept with the job within bounds, and shown on its page and by ``interlock jobs logs``.
+        """
         try:
             return self._log
         except AttributeError:
-            self._log = JobLog(self.fetched)
+            self._log = JobLog(self)
             return self._log
+
+    def progress(self, fraction: float, message: str | None = None) -> None:
+        """Report how far the job has come: a number from 0 to 1, and what it is doing.
+
+        The last call counts; it may go back. Without a message the last one stays. A number outside of 0 to 1 counts as
+        the nearest, with a warning in the job's log. A call never waits for the store and never fails the job.
+        """
+        if self.logs is not None:
+            self.logs.of(self.fetched).set_progress(fraction, message)
+
+    def write(self, level: int, text: str) -> None:
+        """Add text to the job's log only."""
+        if self.logs is not None:
+            self.logs.of(self.fetched).write(level, text)
 
     @property
     def caller(self) -> callers.Caller:

@@ -9,6 +9,7 @@ from interlock.jobs.definition import fingerprint
 from interlock.jobs.end_watcher import EndWatcher
 from interlock.jobs.ids import Ids
 from interlock.jobs.job import NewJobs
+from interlock.jobs.log_buffer import LogBuffers
 from interlock.ports.jobs import HandlerVersion
 from interlock.ports.store import Capability
 from interlock.store_client import repeat
@@ -83,6 +84,8 @@ class JobEngine:
         """By name; grows while the app defines jobs."""
         self.metrics = JobMetrics(store_client.store.name, store_client.settings.metrics_prefix)
         self.journal_metrics = JournalMetrics(store_client.store.name, store_client.settings.metrics_prefix)
+        self.logs = LogBuffers(self.settings, self.clock, self.metrics, definitions)
+        """What the jobs that run here have reported."""
         self.workers: list[OpenWorker] = []
         """The open workers."""
         self.fetchers: list[SessionListener] = []

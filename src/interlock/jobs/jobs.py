@@ -102,6 +102,7 @@ class Jobs(Service[JobEngine]):
         when a failure is retried, and ``timeout`` how long an attempt may take. ``on_failure`` decides about the lane:
         it waits (``block``), continues (``skip``), or is parked after the last attempt (``park``). With ``coalesce``
         the newest job of the lane does the work of those directly before it. The result is kept for ``keep_result``.
+        ``capture_logs`` is a level of logging: what the handler logs from that level on is kept with the job.
         """
         if function:
             raise MisuseError("@app.job is used without parentheses.", remedy="Write @app.job(), also without options.")

@@ -14,6 +14,7 @@ from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.retry import Retry
 from interlock.key_functions import call_key_function
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots, uses_of
+from interlock.log_levels import checked_level
 from interlock.ports.jobs import OnFailure
 from interlock.templates import Template
 
@@ -49,6 +50,7 @@ class JobDefinitionOptions(_Shared, total=False):
 
     name: str
     aliases: Iterable[str]
+    capture_logs: str | int
 
 
 class JobChanges(_Shared, total=False):
@@ -71,6 +73,7 @@ class JobOptions:
     on_failure: OnFailure = OnFailure.BLOCK
     coalesce: bool = False
     keep_result: float = 3600.0
+    capture_logs: int | None = None
     delay: float = 0.0
     at: float | None = None
     stored: str = ""
@@ -89,6 +92,8 @@ class JobOptions:
 
     def changed(self, name: str, parameters: tuple[str, ...] | None, changes: Mapping[str, Any]) -> JobOptions:
         """These options with changes, for some jobs of one definition; see :meth:`check_templates`."""
+        if "capture_logs" in changes:
+            raise MisuseError("capture_logs was given for a call.", remedy="Set it in the definition of the job.")
         if "delay" in changes and "at" in changes:
             raise InvalidArgumentError("Both delay and at were given.", remedy="Use one of them.")
         options = self.having(changes)
@@ -242,6 +247,7 @@ _CHECKS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "timeout": ("timeout", _timeout),
     "on_failure": ("on_failure", _on_failure),
     "coalesce": ("coalesce", _flag),
+    "capture_logs": ("capture_logs", lambda level: checked_level("capture_logs", level)),
     "keep_result": ("keep_result", lambda keep: checked_seconds("keep_result", keep)),
     "delay": ("delay", lambda delay: checked_seconds("delay", delay)),
     "at": ("at", _at),

@@ -45,6 +45,10 @@ class JobMetrics(Collector):
         """Jobs with a rate or cooldown that were returned because they would have started too late."""
         self.unacknowledged = 0
         """Attempts to acknowledge jobs that failed because the store was unavailable."""
+        self.log_lines = 0
+        """Lines of jobs' logs that the store has."""
+        self.log_lines_dropped = 0
+        """Lines that the store never got: written faster than they could be appended, or by a fetch that had ended."""
         self.rescued = 0
         self.quarantined = 0
         self.loop_lag = Durations()
@@ -105,6 +109,12 @@ class JobMetrics(Collector):
                 "job_acknowledgement_failures",
                 "Attempts to acknowledge jobs that failed because the store was unavailable.",
                 self.unacknowledged,
+            ),
+            ("job_log_lines", "Lines of jobs' logs appended to the store.", self.log_lines),
+            (
+                "job_log_lines_dropped",
+                "Lines of jobs' logs that the store never got: too many at once, or of a fetch that had ended.",
+                self.log_lines_dropped,
             ),
             ("jobs_rescued", "Jobs rescued from sessions that had ended.", self.rescued),
             ("jobs_quarantined", "Jobs quarantined after too many crashes.", self.quarantined),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from interlock.clock import Clock
+    from interlock.ports.job_logs import JobReport, LogBounds
     from interlock.ports.jobs import FetchRequest
     from interlock.sessions import Session
 
@@ -69,6 +70,7 @@ class FakeJobs:
         self.only_at_once = False
         self.pruned: list[float] = []
         self.rescued: list[Sequence[Rescued]] = []
+        self.reports: dict[tuple[int, int], list[JobReport]] = {}
 
     # -- for tests -----------------------------------------------------------------------------------------------------
 
@@ -226,6 +228,36 @@ class FakeJobs:
     async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
         await self._enter("report_started")
         self.calls.append(("report_started", session, sorted(job for job, _ in started)))
+
+    async def append_logs(self, reports: Sequence[JobReport], bounds: LogBounds) -> Sequence[bool]:
+        try:
+            await self._enter("append_logs")
+            self.calls.append(("append_logs", [report.id for report in reports]))
+            answers = [self._append(report) for report in reports]
+            await self._leave("append_logs")
+            return answers
+        finally:
+            self.under_way["append_logs"] -= 1
+
+    def _append(self, report: JobReport) -> bool:
+        _, job = self.fetched.get(report.id, ("", None))
+        if job is None or job.fence != report.fence:
+            return False
+        known = self.reports.setdefault((report.id, report.fence), [])
+        if len(known) < report.number:
+            known.append(report)
+        return True
+
+    def log_of(self, job: int) -> list[str]:
+        """The lines that were appended for a job."""
+        return [
+            line.text
+            for (id, _), reports in self.reports.items()  # noqa: A001
+            if id == job
+            for report in reports
+            for chunk in report.chunks
+            for line in chunk.lines
+        ]
 
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(call)

@@ -53,6 +53,7 @@ class Completer:
         self._jobs = engine.jobs
         self._monotonic = engine.monotonic
         self._metrics = engine.metrics
+        self._logs = engine.logs.open
         self._buffer = buffer
         self._coordinator = coordinator
         self._signal = signal
@@ -234,6 +235,9 @@ class Completer:
     async def _acknowledge(
         self, session_batch: SessionBatch, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob]
     ) -> bool:
+        logged = bool(self._logs)
+        if logged:
+            await self._coordinator.log_reporter.flush(batch)
         started = self._monotonic()
         acknowledged = await self._jobs.acknowledge(session_batch.session.id, batch)
         took = self._monotonic() - started
@@ -246,6 +250,8 @@ class Completer:
             batch, jobs, accepted = self._set_blocked_aside(session_batch, batch, jobs, acknowledged)
         if not all(accepted):
             self._note_refused(batch, jobs, accepted)
+        if logged:
+            self._coordinator.log_reporter.acknowledged(batch)
         self._release(session_batch, batch, accepted)
         return acknowledged.ready
 

@@ -17,6 +17,7 @@ from interlock.clock import SystemClock
 from interlock.errors import StoreUnavailableError
 from interlock.jobs.worker.chore import Chore
 from interlock.jobs.worker.completer import SLOW
+from interlock.jobs.worker.log_reporter import LogReporter
 from interlock.jobs.worker.loop_monitor import LoopMonitor
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.pruner import prune_periodically
@@ -62,6 +63,7 @@ class Coordinator:
         self._chores: list[asyncio.Task[None]] = []
         self._loop_monitor: LoopMonitor | None = None
         self._start_reporter = StartReporter(engine, self)
+        self.log_reporter = LogReporter(engine, self)
         self._afterwards: asyncio.Task[None] | None = None
         self._troubled_at = self._monotonic()
         self._owed: dict[str, Session] = {}
@@ -104,15 +106,17 @@ class Coordinator:
                 self._loop_monitor = None
             for chore in self._chores:
                 chore.cancel()
-            await asyncio.gather(*self._chores, self._start_reporter.stop(), return_exceptions=True)
+            reporters = self._start_reporter.stop(), self.log_reporter.stop()
+            await asyncio.gather(*self._chores, *reporters, return_exceptions=True)
         if pool.busy:
             self._departed[pool] = None
         if self._has_leftovers and (self._afterwards is None or self._afterwards.done()):
             self._afterwards = asyncio.create_task(self._clean_up(), name="interlock-leftovers")
 
-    def report_starts(self) -> None:
-        """Report the jobs that have started, if it is time. Each worker's watchdog calls this periodically."""
+    def report(self) -> None:
+        """Report the jobs that have started and what they log, if it is time. Each watchdog calls this periodically."""
         self._start_reporter.check((*self._pools, *self._departed))
+        self.log_reporter.check()
 
     def _job_of(self, task: asyncio.Task[Any]) -> FetchedJob | None:
         """The job whose handler runs in a task; called on the thread that monitors the loop."""

@@ -182,7 +182,7 @@ class Runner:
             return None
         try:
             work = definition.function(**arguments)
-            self._awaited = context.run(first_step, CurrentJob(job), work)
+            self._awaited = context.run(first_step, CurrentJob(job, pool.logs), work)
         except StopIteration as end:
             return self._ended(job, session_batch, end.value, None)
         except BaseException as error:  # noqa: BLE001 - any error of a handler is its job's failure
@@ -238,7 +238,7 @@ class Runner:
         if work is None:
             work = self._work = self._definition.function(**self._arguments)
             try:
-                self._awaited = self._context.run(first_step, CurrentJob(job), work)
+                self._awaited = self._context.run(first_step, CurrentJob(job, self._pool.logs), work)
             except StopIteration as end:
                 return end.value
         return await other_steps(self._context, work, self._awaited)
@@ -246,7 +246,7 @@ class Runner:
     async def _in_thread(self, job: FetchedJob) -> None:
         if self._thread is None:
             self._thread = HandlerThread(self._pool.loop, f"interlock-job-{self._number}")
-        work = partial(call, CurrentJob(job), self._definition.function, self._arguments)
+        work = partial(call, CurrentJob(job, self._pool.logs), self._definition.function, self._arguments)
         self._thread.start(partial(self._context.run, work))
         await self._thread.wait()
 

@@ -65,6 +65,7 @@ class RunnerPool:
         self.version_of = engine.version_of
         self.monotonic = engine.monotonic
         self.waits = engine.metrics.waits
+        self.logs = engine.logs
         self.loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
         """The context variables that each handler gets a copy of."""

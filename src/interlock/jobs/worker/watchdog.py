@@ -1,7 +1,8 @@
 """One periodic check of a worker instead of a timer for each job.
 
 The watchdog stops running jobs when the session's time is over, should even its heartbeat be silent. It also returns
-prefetched jobs that turn out to wait behind long ones, and has the jobs that run reported to the store.
+prefetched jobs that turn out to wait behind long ones, and has the jobs that run reported to the store, with what they
+log.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Watchdog:
             self._pool.lose_session(batch.session)
         else:
             self._return_behind_long(now)
-            self._coordinator.report_starts()
+            self._coordinator.report()
         self.start()
 
     def _return_behind_long(self, now: float) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from interlock.arguments import checked_wait
 from interlock.errors import MisuseError, StoreReplacedError
+from interlock.jobs.log_capture import LogCapture
 from interlock.jobs.options import checked_name
 from interlock.jobs.worker.buffer import Buffer
 from interlock.jobs.worker.completer import Completer
@@ -82,6 +83,7 @@ class Worker:
         self._pool: RunnerPool
         self._fetcher: Fetcher
         self._watchdog: Watchdog
+        self._capture: LogCapture
         self._unsubscribe: Callable[[], None]
 
     # -- opening and closing -----------------------------------------------------------------------------------------
@@ -114,6 +116,7 @@ class Worker:
         )
         self._fetcher = Fetcher(engine, self._pool, self._coordinator, signal)
         self._watchdog = Watchdog(self._pool, self._coordinator)
+        self._capture = LogCapture(engine.logs)
         self._ended = asyncio.get_running_loop().create_future()
         self._state = "working"
         engine.stay()
@@ -129,6 +132,7 @@ class Worker:
         assert self._fetcher.task is not None
         self._fetcher.task.add_done_callback(self._fetcher_ended)
         self._watchdog.start()
+        self._capture.start()
 
     async def run(self) -> None:
         """Work until :meth:`finish` or :meth:`stop` is called, or until cancelled, which stops the worker.
@@ -239,6 +243,7 @@ class Worker:
         if self._stop_timer is not None:
             self._stop_timer.cancel()
         self._watchdog.stop()
+        self._capture.stop()
         self._unsubscribe()
         await self._completer.close()
         await self._pool.close()
