@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["correcting", "raw_statuses"]
 
-CONNECTIONS = 16
-"""More are slower on two cores."""
+CONNECTIONS = 32
+"""The fastest number on two cores."""
 _TABLES = """
 drop table if exists raw_record, raw_journal;
 create table raw_record (like interlock.record including all);
@@ -62,7 +62,8 @@ from changed
 @asynccontextmanager
 async def _pool(url: str, tasks: int, bodies: dict[str, str]) -> AsyncIterator[Any]:
     size = min(tasks, CONNECTIONS)
-    async with asyncpg.create_pool(url, min_size=size, max_size=size) as pool:
+    # Without the statement that resets a connection when it is released, which would be a second round trip.
+    async with asyncpg.create_pool(url, min_size=size, max_size=size, reset=_keep) as pool:
         await pool.execute(_TABLES)
         for id_, body in bodies.items():
             await pool.execute(_ADD, _micros(), id_, body)
@@ -99,6 +100,10 @@ async def correcting(url: str, tasks: int, id_: str, body: str) -> AsyncIterator
         yield correct
         text = await pool.fetchval("select body from raw_record where id = $1", id_)
         assert len(json.loads(text)["payload"]) == tasks + 1
+
+
+async def _keep(connection: Any) -> None:
+    """Leave a connection as it is."""
 
 
 def _micros() -> int:

@@ -21,7 +21,8 @@ __all__ = ["Batcher", "not_an_outage"]
 T = TypeVar("T")
 R = TypeVar("R")
 _YIELDS = 2
-"""How many turns of the event loop a batch waits for company. A turn costs microseconds, what is shared hundreds."""
+"""How many turns of the event loop a batch waits for company, unless there was none lately. A turn costs microseconds,
+what is shared hundreds."""
 
 
 def not_an_outage(error: Exception) -> bool:
@@ -70,6 +71,7 @@ class Batcher(Generic[T, R]):
         self._split_on = split_on
         self._queue: deque[_Pending[T, R]] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._last_size = 0
 
     def submit(self, item: T, *, alone: bool = False) -> asyncio.Future[R]:
         """Queue an item; the future is its result. An item that goes ``alone`` shares its batch with no other."""
@@ -90,9 +92,12 @@ class Batcher(Generic[T, R]):
     async def _run(self) -> None:
         try:
             while self._queue:
-                for _ in range(_YIELDS):
-                    await asyncio.sleep(0)
-                await self._deliver(self._next_batch())
+                if self._last_size > 1 or len(self._queue) > 1:
+                    for _ in range(_YIELDS):
+                        await asyncio.sleep(0)
+                batch = self._next_batch()
+                self._last_size = len(batch)
+                await self._deliver(batch)
         finally:
             self._task = None
 

@@ -118,7 +118,7 @@ RECORD_BUGS = {
     ),
     "a write of several is made in part": (
         Bug(
-            (("record_write", "select x.write from judged x where x.verdict <> 'written'", "select -1"),), *("", "", "")
+            (("record_write", "select x.part from judged x where x.verdict <> 'written'", "select -1"),), *("", "", "")
         ),
         "update",
         "update many",

@@ -39,6 +39,7 @@ from interlock.ports.records import (
 from interlock.record_strategies import Plan, Strategy
 from interlock.records.fields import changed_fields
 from interlock.records.recent import RecentRecords, Turns
+from interlock.store_client import repeat
 from interlock.telemetry.log import emit
 from interlock.telemetry.records import RecordMetrics
 
@@ -60,6 +61,7 @@ _log = logging.getLogger("interlock.records")
 _LEASE = 60.0
 _ATTEMPTS = 3  # writes under a lease, which only writes that bypass Interlock can make conflict
 _PAGE = 100
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Ref(NamedTuple):
@@ -330,48 +332,38 @@ class RecordEngine:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    async def write(self, changes: Sequence[Change], owners: dict[Ref, str]) -> dict[Ref, WriteAnswer]:
+    async def write(self, changes: Sequence[Change], owners: Mapping[Ref, str]) -> dict[Ref, WriteAnswer]:
         """Write changes in one transaction, exactly once, also if the store becomes unavailable meanwhile.
 
         Changes that were made get their new :attr:`Change.stored`.
         """
-        wanted = {change.ref: change for change in changes if change.draft is not None}
+        wanted = [change for change in changes if change.draft is not None]
         if not wanted:
             return {}
         id = secrets.token_hex(8)  # noqa: A001
-        given = [_record_change(change, owners.get(ref), id) for ref, change in wanted.items()]
+        given = [_record_change(change, owners.get(change.ref), id) for change in wanted]
         answers = await self._write_once(given, id)
-        if _all_made(answers):
-            for change, written in zip(given, answers.values(), strict=True):
-                ref = Ref(change.kind, change.id)
-                wanted[ref].made(change, cast("Written", written))
-                self._recent.remember(ref, wanted[ref].stored)
-        else:
-            for ref in wanted:
-                self._recent.remember(ref, None)
-        return answers
+        made = all(type(answer) is Written for answer in answers)
+        for change, written, answer in zip(wanted, given, answers, strict=True):
+            if made:
+                change.made(written, cast("Written", answer))
+            self._recent.remember(change.ref, change.stored if made else None)
+        return {change.ref: answer for change, answer in zip(wanted, answers, strict=True)}
 
-    async def _write_once(self, changes: Sequence[RecordChange], id: str) -> dict[Ref, WriteAnswer]:  # noqa: A002
-        records = self._store_client.store.records
-        failures = 0
-
-        async def attempt() -> Sequence[WriteAnswer]:
-            nonlocal failures
-            try:
-                return await records.write(changes)
-            except StoreUnavailableError:
-                failures += 1
-                raise
-
-        refs = [Ref(change.kind, change.id) for change in changes]
-        answers = dict(zip(refs, await self._store_client.repeat(attempt), strict=True))
-        if failures and not _all_made(answers):
+    async def _write_once(self, changes: Sequence[RecordChange], id: str) -> Sequence[WriteAnswer]:  # noqa: A002
+        client = self._store_client
+        write = client.store.records.write
+        begun = client.clock.monotonic()
+        try:
+            return await write(changes)
+        except StoreUnavailableError:
+            pass  # it may have been made
+        answers = await repeat(lambda: write(changes), client.settings.store_wait, client.clock.monotonic, since=begun)
+        if not all(type(answer) is Written for answer in answers):
             # A refusal after a lost answer may be the effect of the write itself.
-            at = await self._store_client.repeat(lambda: self._find_write(changes[0], id))
+            at = await client.repeat(lambda: self._find_write(changes[0], id))
             if at is not None:
-                return {
-                    ref: Written(change.entry.to_version or 0, at) for ref, change in zip(refs, changes, strict=True)
-                }
+                return [Written(change.entry.to_version or 0, at) for change in changes]
         return answers
 
     async def _find_write(self, change: RecordChange, id: str) -> float | None:  # noqa: A002
@@ -428,8 +420,8 @@ def _record_change(change: Change, owner: str | None, id: str) -> RecordChange: 
         draft.action,
         "record",
         subject_key(*change.ref),
-        None if old is None else json.dumps(old, ensure_ascii=False),
-        None if new is None else json.dumps(new, ensure_ascii=False),
+        None if old is None else _encode(old),
+        None if new is None else _encode(new),
         expected,
         to_version,
     )

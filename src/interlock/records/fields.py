@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
@@ -32,22 +32,76 @@ MANAGED = ("id", "version", "status", "created_at", "updated_at", "fence")
 _KEPT = KEPT  # on a model: the stored record that it was read from
 _MAX_BODY = 1024 * 1024
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_TIMES = frozenset({"created_at", "updated_at"})
+_quoted = json.encoder.encode_basestring_ascii
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 
 
-class Content(NamedTuple):
-    """The parts of a record that a write stores."""
+class Content:
+    """The parts of a record that a write stores: its status, its own fields, and the history of its corrections.
 
-    status: str
-    data: dict[str, Any]
-    """The model's own fields."""
-    history: History
+    Content that was read keeps its text and parses it only when the fields are needed. A transition never needs them.
+    """
+
+    __slots__ = ("_data", "_history", "_text", "status")
+
+    def __init__(
+        self, status: str, data: dict[str, Any] | None, history: History | None, text: str | None = None
+    ) -> None:
+        self.status = status
+        self._data = data
+        self._history = history
+        self._text = text
+        """The body. Either this or the data and the history are given."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Content):
+            return NotImplemented
+        if self.status != other.status:
+            return False
+        if self._text is not None and self._text == other._text:
+            return True
+        return self.data == other.data and self.history == other.history
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The model's own fields. Not to be changed in place."""
+        return self._parsed()[0]
+
+    @property
+    def history(self) -> History:
+        """The history of the record's corrections."""
+        return self._parsed()[1]
 
     @property
     def body(self) -> str:
         """The text to store."""
-        kept = {} if not self.history.count else {_KEPT: {"corrections": self.history.to_data()}}
-        return json.dumps({**self.data, **kept}, ensure_ascii=False, separators=(",", ":"))
+        if self._text is None:
+            data, history = self._parsed()
+            kept = {} if not history.count else {_KEPT: {"corrections": history.to_data()}}
+            self._text = json.dumps({**data, **kept}, ensure_ascii=False, separators=(",", ":"))
+        return self._text
+
+    @property
+    def own_text(self) -> str | None:
+        """The model's own fields as the text of a JSON object, if the body has nothing else in it."""
+        return None if self._text is None or f'"{_KEPT}"' in self._text else self._text
+
+    def with_status(self, status: str) -> Content:
+        """The same content with another status."""
+        return Content(status, self._data, self._history, self._text)
+
+    def has_body_of(self, other: Content) -> bool:
+        """Whether both certainly have the same body; False if only a comparison of the fields would tell."""
+        return self._text is not None and self._text == other._text
+
+    def _parsed(self) -> tuple[dict[str, Any], History]:
+        if self._data is None or self._history is None:
+            assert self._text is not None
+            self._data, self._history = body_parts(self._text)
+        return self._data, self._history
 
 
 class Codec(Generic[M]):
@@ -76,6 +130,8 @@ class Codec(Generic[M]):
         self.kind = kind
         self.machine = machine
         self.managed = frozenset(name for name in MANAGED if name in fields)
+        self._has_status = "status" in fields
+        self._stored_fields = tuple(name for name in MANAGED if name in fields and name not in ("id", "status"))
         self.own = frozenset(
             field.serialization_alias or field.alias or name for name, field in fields.items() if name not in MANAGED
         )
@@ -88,13 +144,13 @@ class Codec(Generic[M]):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def content(self, stored: StoredRecord) -> Content:
-        """What is stored, as data."""
-        return Content(stored.status, *body_parts(stored.body))
+        """What is stored."""
+        return Content(stored.status, None, None, stored.body)
 
     def model_of(self, stored: StoredRecord) -> M:
         """The record as a model."""
         try:
-            record = self._parsed(stored.id, stored.status, self.content(stored).data, stored)
+            record = self._parsed(stored.id, self.content(stored), stored)
         except ValidationError as error:
             raise MisuseError(
                 f"{self.name(stored.id)} at version {stored.version} does not match the model: {_said(error)}.",
@@ -105,28 +161,38 @@ class Codec(Generic[M]):
 
     def attach(self, record: M, stored: StoredRecord) -> None:
         """Note on a model which stored record it shows, and set its managed fields."""
-        values = self._managed_values(stored.id, stored.status, stored)
         # Directly, because a model may be frozen or validate its assignments.
-        record.__dict__.update({name: values[name] for name in self.managed if name not in ("id", "status")})
-        record.__dict__[_KEPT] = stored
+        values = record.__dict__
+        for name in self._stored_fields:
+            value = getattr(stored, name)
+            values[name] = as_datetime(value) if name in _TIMES else value
+        values[_KEPT] = stored
 
     def stored_of(self, record: BaseModel) -> StoredRecord | None:
         """Return the stored record that a model was read from; a copy of the model has it too."""
         return record.__dict__.get(_KEPT)
 
-    def _parsed(self, id: str, status: str, data: dict[str, Any], stored: StoredRecord | None) -> M:  # noqa: A002
-        values = {**data, **self._managed_values(id, status, stored)}
-        return self.model.model_validate_json(json.dumps(values, default=lambda time: time.isoformat()))
+    def _parsed(self, id: str, content: Content, stored: StoredRecord | None) -> M:  # noqa: A002
+        """Validate content as the model. Raises pydantic's ``ValidationError``."""
+        managed = self._managed_text(id, content.status, stored)
+        text = content.own_text
+        if text is None:
+            text = json.dumps(content.data)
+        # The managed fields come last: of two fields with one name, the parser keeps the last.
+        inner = text.rstrip()[:-1]
+        return self.model.model_validate_json(f"{inner}{managed}" if len(inner.strip()) < 2 else f"{inner},{managed}")
 
-    def _managed_values(self, id: str, status: str, stored: StoredRecord | None) -> dict[str, Any]:  # noqa: A002
-        values: dict[str, Any] = {"id": id, "status": status}
+    def _managed_text(self, id: str, status: str, stored: StoredRecord | None) -> str:  # noqa: A002
+        """The managed fields and the end of a JSON object."""
+        text = f'"id":{_quoted(id)}'
+        if self._has_status:
+            text += f',"status":{_quoted(status)}'
         if stored is not None:
-            values |= {"version": stored.version, "fence": stored.fence}
-            values |= {
-                "created_at": as_datetime(stored.created_at),
-                "updated_at": as_datetime(stored.updated_at),
-            }
-        return {name: value for name, value in values.items() if name in self.managed}
+            for name in self._stored_fields:
+                value = getattr(stored, name)
+                shown = f'"{as_datetime(value).isoformat()}"' if name in _TIMES else json.dumps(value)
+                text += f',"{name}":{shown}'
+        return text + "}"
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -151,19 +217,24 @@ class Codec(Generic[M]):
             status = status_text(record.status) if "status" in self.managed else ""  # type: ignore[attr-defined]
             data = json.loads(text)
             self._check_text(id, text, data)
-            self._parsed(id, status, data, self.stored_of(record))
+            content = Content(status, data, history)
+            self._parsed(id, content, self.stored_of(record))
         except (ValidationError, PydanticSerializationError, UnicodeEncodeError) as error:
             said = _said(error) if isinstance(error, ValidationError) else str(error).partition("\n")[0]
             raise InvalidArgumentError(
                 f"{self.name(id)} does not match its model: {said}.", remedy="Fix the value."
             ) from error
-        return Content(status, data, history)
+        return content
 
     def corrected(self, id: str, content: Content, stored: StoredRecord) -> None:  # noqa: A002
         """Raise pydantic's ``ValidationError`` unless the content matches the model."""
         text = json.dumps(content.data, ensure_ascii=False)
         self._check_text(id, text, content.data)
-        self._parsed(id, content.status, content.data, stored)
+        self._parsed(id, content, stored)
+
+    def accept_status(self, content: Content, stored: StoredRecord) -> None:
+        """Raise pydantic's ``ValidationError`` unless a stored record with another status matches the model."""
+        self._parsed(stored.id, content, stored)
 
     def _check_text(self, id: str, text: str, data: dict[str, Any]) -> None:  # noqa: A002
         if len(text.encode()) > _MAX_BODY:
@@ -181,6 +252,9 @@ def changed_fields(
     before: Content | None, after: Content | None
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """The fields that a change concerns, before and after it; all of them for a create or a delete."""
+    if before is not None and after is not None and before.has_body_of(after):
+        same = before.status == after.status
+        return ({}, {}) if same else (_status_of(before), _status_of(after))
     old = None if before is None else _shown(before)
     new = None if after is None else _shown(after)
     if old is None or new is None:
@@ -190,7 +264,11 @@ def changed_fields(
 
 
 def _shown(content: Content) -> dict[str, Any]:
-    return ({"status": content.status} if content.status else {}) | content.data
+    return _status_of(content) | content.data
+
+
+def _status_of(content: Content) -> dict[str, Any]:
+    return {"status": content.status} if content.status else {}
 
 
 def _said(error: ValidationError) -> str:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from interlock.ports.records import StoredRecord
 
-__all__ = ["RecentRecords", "Turns"]
+__all__ = ["RecentRecords", "Turn", "Turns"]
 
 K = TypeVar("K")
 _MAX_RECORDS = 1000
@@ -55,23 +53,43 @@ class Turns(Generic[K]):
     def __init__(self) -> None:
         self._lines: dict[K, _Line] = {}
 
-    @asynccontextmanager
-    async def turn(self, key: K) -> AsyncIterator[None]:
-        """Wait for this task's turn."""
-        line = self._lines.get(key)
+    def turn(self, key: K) -> Turn[K]:
+        """Return a context manager that waits for this task's turn."""
+        return Turn(self._lines, key)
+
+
+class Turn(Generic[K]):
+    """The turn of one task."""
+
+    __slots__ = ("_came", "_key", "_line", "_lines")
+
+    def __init__(self, lines: dict[K, _Line], key: K) -> None:
+        self._lines = lines
+        self._key = key
+        line = lines.get(key)
         if line is None:
-            line = self._lines[key] = _Line()
+            line = lines[key] = _Line()
+        self._line = line
+        self._came = False
         line.tasks += 1
-        came = False
+
+    async def __aenter__(self) -> None:
         try:
-            came = await line.wait()
-            yield
-        finally:
-            if came:
-                line.lock.release()
-            line.tasks -= 1
-            if not line.tasks:
-                del self._lines[key]
+            self._came = await self._line.wait()
+        except BaseException:
+            self._end()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        line = self._line
+        if self._came:
+            line.lock.release()
+        line.tasks -= 1
+        if not line.tasks:
+            del self._lines[self._key]
 
 
 class _Line:

@@ -386,13 +386,14 @@ class Records(Generic[M]):
             return cast("M", opened.record)
 
         async def compute(ref: Ref, stored: StoredRecord | None) -> Draft | None:
-            before = self._codec.content(existing(ref, stored))
+            stored = existing(ref, stored)
             if self.machine is not None:
-                self.machine.check(str(ref), before.status, wanted)
-            if before.status == wanted:
+                self.machine.check(str(ref), stored.status, wanted)
+            if stored.status == wanted:
                 return None
-            after = before._replace(status=wanted)
-            self._validated(ref, after, existing(ref, stored))
+            before = self._codec.content(stored)
+            after = before.with_status(wanted)
+            self._check_status(after, stored)
             return Draft(before, after, Action.RECORD_TRANSITION, attribution, _checked_fence(fence))
 
         changed = await self._engine.change(ref, self._plan(Operation.TRANSITION, wait), compute, brief=True)
@@ -618,9 +619,9 @@ class Records(Generic[M]):
             self.machine.check(str(ref), before.status, content.status)
         return content
 
-    def _validated(self, ref: Ref, content: Content, stored: StoredRecord) -> None:
+    def _check_status(self, content: Content, stored: StoredRecord) -> None:
         try:
-            self._codec.corrected(ref.id, content, stored)
+            self._codec.accept_status(content, stored)
         except ValidationError as error:
             raise InvalidArgumentError(
                 f"The model {self.model.__name__} does not accept the status {content.status!r}.",

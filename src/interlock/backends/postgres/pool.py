@@ -321,15 +321,20 @@ class Pool:
 
     def _plan(self) -> None:
         """Schedule the closing of idle connections and the next attempt of waiters to open one."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._loop is None or (len(self._idle) < 2 and not self._waiters):
+            return  # a timer that is left finds nothing to do
         now = self._now()
         times = [member.idle_since + self._idle_seconds for member in self._idle[1:]]
         if self._waiters and self._refused_at is not None and now < (retry_at := self._refused_at + _RETRY_SECONDS):
             times.append(retry_at)
-        if times and self._loop is not None:
-            self._timer = self._loop.call_at(max(now, min(times)), self._on_time)
+        if not times:
+            return
+        at = max(now, min(times))
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return  # it plans again when it has run; a statement that returns its connection costs no timer
+            self._timer.cancel()
+        self._timer = self._loop.call_at(at, self._on_time)
 
     @property
     def _idle_seconds(self) -> float:

@@ -17,7 +17,7 @@ import asyncpg
 from interlock.backends.pacing import seconds
 from interlock.backends.postgres.batching import KeyedBatchers, Operation, new_batcher
 from interlock.backends.postgres.clock import clock_of
-from interlock.backends.postgres.connection import OrderedConnection
+from interlock.backends.postgres.connection import OrderedConnection, OrderedConnections
 from interlock.backends.postgres.errors import LOCKED_REMEDY
 from interlock.backends.postgres.queries import RecordQueries
 from interlock.errors import StoreUnavailableError
@@ -32,12 +32,12 @@ from interlock.ports.records import (
     WriteAnswer,
     Written,
     lock_key,
+    subject_key,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from interlock.backends.postgres.connection import OrderedConnections
     from interlock.backends.postgres.pool import Pool
     from interlock.backends.postgres.reader import Reader
     from interlock.clock import Clock
@@ -49,6 +49,10 @@ __all__ = ["PostgresRecords"]
 _sql = RecordQueries()
 _MAX_ATTEMPTS = 10  # of a create, whose record others delete and create again
 _EXPIRED = "it had expired"
+# Positions in a change's row. A column that says nothing new is null, because encoding its elements takes time.
+_OPTIONAL = (7, 8, 18, 19, 20)  # owner, fence and causes
+_SUBJECT = slice(12, 14)
+_VERSIONS = slice(16, 18)
 
 
 class _Write(NamedTuple):
@@ -57,7 +61,7 @@ class _Write(NamedTuple):
     key: str
     """The first lock key. It decides which connection is used."""
     keys: list[str]
-    changes: list[RecordChange]
+    changes: Sequence[RecordChange]
 
 
 class PostgresRecords:
@@ -68,8 +72,12 @@ class PostgresRecords:
     ) -> None:
         wait = settings.store_wait / 2
         # The connections of the locks: what the holder of a lease does takes effect in the order in which it began.
-        self._writes = KeyedBatchers(connections, self._send, wait)
+        self._leased_writes = KeyedBatchers(connections, self._send, wait)
         self._connection = OrderedConnection(pool, wait)
+        # Two for all other writes. While the server works on a batch of one, this process prepares that of the other.
+        # With more of them, fewer writes share a statement and a commit.
+        others = OrderedConnections([OrderedConnection(pool, wait) for _ in range(2)], reads=self._connection)
+        self._other_writes = KeyedBatchers(others, self._send, wait)
         # Operations that wait for another transaction do not wait for each other as well.
         self._connection_apart = partial(OrderedConnection, pool, wait, hold=True, bounded=True)
         self._gets = new_batcher(self._get, wait)
@@ -113,27 +121,32 @@ class PostgresRecords:
 
     async def write(self, changes: Sequence[RecordChange]) -> Sequence[WriteAnswer]:
         """Make all changes or none."""
+        if len(changes) == 1:
+            key = lock_key(changes[0].kind, changes[0].id)
+            return await self._write(_Write(key, [key], changes))
         if not changes:
             return []
         places = {lock_key(change.kind, change.id): place for place, change in enumerate(changes)}
         keys = sorted(places)
-        write = _Write(keys[0], keys, [changes[places[key]] for key in keys])
-        answers: Sequence[WriteAnswer] | None = await self._writes.submit("", write)
-        if answers is None:
-            answers = await self._write_apart(write)
-        if len(keys) == 1:
-            return answers
+        answers = await self._write(_Write(keys[0], keys, [changes[places[key]] for key in keys]))
         by_key = dict(zip(keys, answers, strict=True))
         return [by_key[lock_key(change.kind, change.id)] for change in changes]
 
     async def close(self) -> None:
         """Wait for submitted operations."""
-        await self._writes.close()
+        await self._leased_writes.close()
+        await self._other_writes.close()
         await self._gets.close()
         await self._current_gets.close()
         await self._connection.close()
 
     # -- writes ------------------------------------------------------------------------------------------------------
+
+    async def _write(self, write: _Write) -> Sequence[WriteAnswer]:
+        leased = any(change.owner is not None for change in write.changes)
+        writes = self._leased_writes if leased else self._other_writes
+        answers: Sequence[WriteAnswer] | None = await writes.submit("", write)
+        return answers if answers is not None else await self._write_apart(write)
 
     async def _send(
         self, connection: OrderedConnection, batch: Sequence[Operation]
@@ -193,7 +206,15 @@ class PostgresRecords:
 
     def _arguments(self, writes: Sequence[_Write], wait: bool) -> Iterable[Any]:
         rows = [_row(number, change) for number, change in _in_order(writes)]
-        return (self._namespace, *zip(*rows, strict=True), wait, self._clock())
+        columns: list[Any] = list(zip(*rows, strict=True))
+        for position in _OPTIONAL:
+            if columns[position].count(None) == len(rows):
+                columns[position] = None
+        if len(rows) == len(writes):
+            columns[0] = None
+        if all(_describes_change(change) for write in writes for change in write.changes):
+            columns[_SUBJECT] = columns[_VERSIONS] = None, None
+        return (self._namespace, *columns, wait, self._clock())
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
@@ -218,6 +239,17 @@ def _row(number: int, change: RecordChange) -> tuple[Any, ...]:
         *(number, kind, id, uid, expected, status, body, owner, fence),
         *(actor, reason, action, subject_kind, subject_key, before, after, from_version, to_version),
         *causes,
+    )
+
+
+def _describes_change(change: RecordChange) -> bool:
+    """Whether subject and versions of the entry are those of the change."""
+    entry, expected = change.entry, change.expected
+    return (
+        entry.from_version == expected
+        and entry.to_version == (None if change.body is None else 0 if expected is None else expected + 1)
+        and entry.subject_kind == "record"
+        and entry.subject_key == subject_key(change.kind, change.id)
     )
 
 

@@ -1,6 +1,8 @@
 -- Apply writes, each of which is one change or several that are made together or not at all. Changes are parallel arrays
 -- in the order of their lock keys; p_writes says which belong together. A create has no expected version, a delete no
--- body. The arrays from p_actors on are the journal entries. They are no composite, because that copies each field.
+-- body. The arrays from p_actors on are the journal entries. They are no composite, because that copies each field. An
+-- array may be null: of p_writes, if each change is a write of its own; of the subjects and versions of the entries, if
+-- they are those of the changes; of owners, fences and causes, if there are none.
 -- Returns an answer for each change, in the same order: written, skipped, conflict, busy, lost, stale, or blocked, if
 -- another transaction has locked the record and p_wait is false. docs/decisions/0058 says what is locked and why.
 -- planner: lookups
@@ -59,7 +61,7 @@ begin
     -- granted before, and the holder of a later one waits for this transaction when it reads the record.
     return query
     with judged as materialized (
-        select u.*, r.version as found, u.n = any (added) as is_added,
+        select u.*, coalesce(u.write, u.n) as part, r.version as found, u.n = any (added) as is_added,
                case when u.n = any (added) then r.updated_at else greatest(r.updated_at, now_us) end as written_at,
                case when r.id is not null and u.n <> all (locked) then 'blocked'
                     when u.owner is null and l.live then 'busy'
@@ -91,8 +93,8 @@ begin
         ) l on true
     ),
     decided as materialized (
-        select j.*, j.verdict = 'written' and j.write = any (array(
-                   select x.write from judged x where x.verdict <> 'written')) as is_skipped
+        select j.*, j.verdict = 'written' and j.part = any (array(
+                   select x.part from judged x where x.verdict <> 'written')) as is_skipped
         from judged j
     ),
     updated as (
@@ -113,8 +115,12 @@ begin
         insert into interlock.journal (
             at, namespace, actor, reason, action, subject_kind, subject_key, from_version, to_version, before, after,
             cause_event, cause_job, cause_fence)
-        select now_us, p_namespace, d.actor, d.reason, d.action, d.subject_kind, d.subject_key, d.from_version,
-               d.to_version, d.before::json, d.after::json, d.cause_event, d.cause_job, d.cause_fence
+        select now_us, p_namespace, d.actor, d.reason, d.action, coalesce(d.subject_kind, 'record'),
+               coalesce(d.subject_key, d.kind || ':' || d.id),
+               case when p_from_versions is null then d.expected else d.from_version end,
+               case when p_to_versions is not null then d.to_version
+                    when d.body is not null then coalesce(d.expected + 1, 0) end,
+               d.before::json, d.after::json, d.cause_event, d.cause_job, d.cause_fence
         from decided d where d.verdict = 'written' and not d.is_skipped order by d.n
     )
     select case when d.is_skipped then 'skipped' else d.verdict end,
