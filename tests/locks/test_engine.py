@@ -87,6 +87,49 @@ async def test_closing_lets_others_in_only_when_the_bodies_it_stopped_have_ended
     assert order == ["stopped", "entered"]
 
 
+@pytest.mark.parametrize("request_number", [1, 2], ids=["the first request", "a repeated request"])
+async def test_closing_ends_the_session_only_when_the_store_has_answered_its_waiters(
+    monkeypatch: pytest.MonkeyPatch, request_number: int
+) -> None:
+    store = MemoryStore()
+    locks = Locks(store)
+    await locks.open()
+    lease = await locks.acquire("key")
+    ask, end = store.locks.ask, store.sessions.end
+    asked, processed, order = 0, asyncio.Event(), list[str]()
+
+    async def slow(request: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        answer = await ask(request)
+        if asked == request_number:
+            await processed.wait()
+            order.append("answered")
+        return answer
+
+    async def ends(session: str) -> None:
+        order.append("ended")
+        await end(session)
+
+    monkeypatch.setattr(store.locks, "ask", slow)
+    monkeypatch.setattr(store.sessions, "end", ends)
+    waiting = asyncio.create_task(_enter(locks))
+    await until(lambda: asked == 1)
+    if request_number == 2:
+        await until(lambda: bool(locks._running._queue._waits))
+        locks._running.turn(None)  # as when the store's messages start to arrive
+        await until(lambda: asked == 2)
+    closing = asyncio.create_task(locks.close())
+    await until(lambda: lease.lost)
+    for _ in range(20):  # far enough to end the session, if it did not wait
+        await asyncio.sleep(0)
+    processed.set()
+    await closing
+    with pytest.raises(MisuseError):
+        await waiting
+    assert order == ["answered", "ended"]
+
+
 async def test_a_lease_that_was_lost_is_not_given_back_while_its_body_is_stopping(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -46,7 +46,8 @@ class StoreAccess(Generic[W, G, L]):
         self._background: dict[asyncio.Task[None], None] = {}
         self._cleaning = False
         self._cleanup_rounds = 0
-        self._in_progress = 0
+        self.in_progress = 0
+        """How many requests are on their way to the store or back."""
         self._withdrawn_late: dict[str, Any] = {}  # requests withdrawn after closing had begun
         self.closed = False
         self.failures = 0
@@ -57,11 +58,11 @@ class StoreAccess(Generic[W, G, L]):
 
     async def repeat(self, operation: Callable[[], Awaitable[T]], since: float | None = None) -> T:
         """Repeat an operation while the store is unavailable, for a bounded time from ``since`` or from now."""
-        self._in_progress += 1
+        self.in_progress += 1
         try:
             return await repeat(operation, self._wait, self._monotonic, since=since, failed=self._failed)
         finally:
-            self._in_progress -= 1
+            self.in_progress -= 1
 
     async def leave(self, request: W) -> L:
         """Release a lease or a queue position, and wake the next waiter if it is one of ours."""
@@ -100,18 +101,25 @@ class StoreAccess(Generic[W, G, L]):
         task.add_done_callback(self._reap)
 
     async def close(self) -> None:
-        """Stop all background work. What is left ends with the session, or with :meth:`release_all`."""
+        """Stop all background work, and wait a bounded time for requests that the store is still processing.
+
+        What is left ends with the session, or with :meth:`release_all`. A request that the store processes while the
+        session ends could leave something behind that no longer ends with it.
+        """
         self.closed = True
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        until = self._monotonic() + self._store_client.settings.session_margin
+        while self.in_progress and self._monotonic() < until:  # noqa: ASYNC110 - every answer counts
+            await asyncio.sleep(0.002)
 
     async def release_all(self) -> None:
         """Release what would have ended with the session, when other concepts keep the session. Bounded in time."""
         session = self._store_client.session
         try:
             async with asyncio.timeout(self._wait):
-                while self._in_progress:  # noqa: ASYNC110 - every answer counts
+                while self.in_progress:  # noqa: ASYNC110 - every answer counts
                     await asyncio.sleep(0.002)
                 requests: dict[str, Any] = {
                     lease.owner: lease._request for lease in self.owners.values() if lease is not None

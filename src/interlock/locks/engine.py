@@ -74,11 +74,14 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
         alarms = self._queue.alarms
         lease = None
         try:
+            self._access.in_progress += 1
             try:
                 answer = await self._locks.ask(request)
             except StoreUnavailableError:
                 self._access.suspect_leftovers()
                 answer = None
+            finally:
+                self._access.in_progress -= 1
             if type(answer) is Granted:
                 lease = self._admit(request, caller, session, answer, begun, begun)
         except BaseException as error:
