@@ -105,8 +105,9 @@ class PostgresStore:
 
     async def open(self) -> None:
         """Detect a pooler, and check the schema."""
-        await self._server.probe(self._settings.store_wait)
-        await self.migrations.ensure()
+        async with self._server.probed(self._settings.store_wait) as connection:
+            status = await self.migrations.read(connection)
+        await self.migrations.ensure(status)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -113,7 +113,7 @@ class PostgresMigrations:
 
     async def status(self) -> SchemaStatus:
         """Return what is applied and what is pending."""
-        return await self._in_transaction(self._read, self._wait)
+        return await self._in_transaction(self.read, self._wait)
 
     async def up(self, *, restore: bool = False) -> SchemaStatus:
         """Apply what is pending; with ``restore`` also replace functions that were altered."""
@@ -153,12 +153,11 @@ class PostgresMigrations:
                     lines.append(f"{_from_17_on(grant) if statement is _MAINTAIN else grant};\n")
         return f"begin;\n\n{''.join(lines)}\ncommit;\n"
 
-    async def ensure(self) -> None:
+    async def ensure(self, status: SchemaStatus) -> None:
         """Set up an empty database; refuse an older schema, and functions that are older or were altered.
 
         A newer schema and newer functions are accepted: they keep what the program before them needs.
         """
-        status = await self.status()
         if status.empty:
             await self.up()
         elif status.pending is not None:
@@ -176,7 +175,8 @@ class PostgresMigrations:
             finally:
                 connection.terminate()
 
-    async def _read(self, connection: Any) -> SchemaStatus:
+    async def read(self, connection: Any) -> SchemaStatus:
+        """Return what is applied and what is pending, read in the connection's transaction."""
         applied: dict[int, _Applied] = {}
         functions: _Applied | None = None
         if await connection.fetchval(_EXISTS):
@@ -200,7 +200,7 @@ class PostgresMigrations:
         await connection.execute(_LOCK)
         await connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
         await connection.execute(_TABLES)
-        before = await self._read(connection)
+        before = await self.read(connection)
         pending = [migration for migration in before.migrations if migration.applied_at is None]
         for migration in pending:
             await _execute(connection, migration.sql, f"Migration {migration.version} ({migration.name})")
@@ -219,13 +219,13 @@ class PostgresMigrations:
             await connection.execute(_REVOKE)
         else:
             replaced = None
-        after = await self._read(connection)
+        after = await self.read(connection)
         versions = {migration.version for migration in pending}
         migrations = tuple(migration for migration in after.migrations if migration.version in versions)
         return SchemaStatus(migrations, replaced and after.functions)
 
     async def _verify(self, connection: Any) -> list[str]:
-        status = await self._read(connection)
+        status = await self.read(connection)
         if status.pending is not None:
             return [f"The database lacks {status.pending}."]
         recorded = {row[0]: row[1] for row in await connection.fetch(_APPLIED)}

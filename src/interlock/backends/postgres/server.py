@@ -23,7 +23,7 @@ from interlock.backends.postgres.session_settings import LOCAL_TIMEOUTS, SESSION
 from interlock.errors import InterlockError, InvalidArgumentError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from interlock.backends.postgres.hosts import Host
 
@@ -180,8 +180,12 @@ class Server:
         if not work.cancelled() and work.exception() is None:
             work.result().terminate()
 
-    async def probe(self, wait: float) -> None:
-        """Detect whether a pooler is between this process and the server."""
+    @contextlib.asynccontextmanager
+    async def probed(self, wait: float) -> AsyncIterator[Any]:
+        """Detect whether a pooler is between this process and the server, and yield the connection in a transaction.
+
+        The caller can read what it needs for opening on the same connection.
+        """
         with translated():
             async with asyncio.timeout(wait):
                 self.pooled = True
@@ -190,8 +194,9 @@ class Server:
                     async with connection.transaction():
                         await connection.execute(LOCAL_TIMEOUTS)
                         real_pid = await connection.fetchval("select pg_backend_pid()")
-                    # A pooler gives its clients process IDs of its own.
-                    self.pooled = real_pid != connection.get_server_pid()
+                        # A pooler gives its clients process IDs of its own.
+                        self.pooled = real_pid != connection.get_server_pid()
+                        yield connection
                 finally:
                     connection.terminate()
 
