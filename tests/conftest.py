@@ -13,7 +13,7 @@ from tests.databases import CleanDatabases, new_database
 from tests.remote import Remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 
@@ -86,7 +86,13 @@ def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
         yield Remote(direct, proxy)
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
     """Keep the collected tests out of garbage collections, which otherwise traverse them again and again."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
