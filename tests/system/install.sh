@@ -2,7 +2,7 @@
 # Installs the Debian packages that the system tests need. Quick when all are there; starts and enables no service.
 set -euo pipefail
 
-packages=(postgresql-15 pgbouncer openssl redis-server chromium curl nginx-light)
+packages=(postgresql-15 pgbouncer openssl redis-server chromium curl nginx-light prometheus)
 # Debian's npm conflicts with the nodejs of other repositories, which brings its own.
 command -v npm >/dev/null || packages+=(npm)
 policy=/usr/sbin/policy-rc.d
@@ -21,7 +21,7 @@ refuse() {
     exit 1
 }
 command -v apt-get >/dev/null ||
-    refuse "This is no Debian system: install PostgreSQL 15, PgBouncer 1.18, OpenSSL, Redis 7, Chromium, curl, nginx and npm where Debian has them."
+    refuse "This is no Debian system: install PostgreSQL 15, PgBouncer 1.18, OpenSSL, Redis 7, Chromium, curl, nginx, Prometheus and npm where Debian has them."
 ((EUID == 0)) || refuse "Run as root: apt-get install ${missing[*]}"
 
 # While this policy stands, maintainer scripts start nothing. What was there before is put back, whatever happens.
@@ -40,7 +40,7 @@ chmod 755 "$policy"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update --quiet --quiet
 apt-get install --quiet --quiet --yes --no-install-recommends "${missing[@]}"
-for service in postgresql pgbouncer redis-server nginx; do
+for service in postgresql pgbouncer redis-server nginx prometheus; do
     for package in "${missing[@]}"; do
         if [[ $package == "$service"* ]]; then systemctl --quiet disable "$service" 2>/dev/null || true; fi
     done
