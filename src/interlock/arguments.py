@@ -15,6 +15,7 @@ __all__ = [
     "Wait",
     "checked_key",
     "checked_limit",
+    "checked_line_number",
     "checked_prefix",
     "checked_reason",
     "checked_seconds",
@@ -110,6 +111,15 @@ def checked_prefix(prefix: object) -> str:
     if not isinstance(prefix, str) or not _storable(prefix):
         raise InvalidArgumentError(f"The prefix is {prefix!r}.", remedy="Use plain text without NUL characters.")
     return prefix
+
+
+def checked_line_number(number: object) -> int:
+    """Validate the number of a line of a log, after which to read; 0 is before the first."""
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**63:
+        raise InvalidArgumentError(
+            f"Invalid after {number!r}.", remedy="Pass the number of a line, or 0 for all lines."
+        )
+    return number
 
 
 def checked_limit(limit: object) -> int:

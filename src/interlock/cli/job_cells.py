@@ -14,6 +14,7 @@ from interlock.jobs.reasons import where
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
+    from interlock.ports.job_logs import Progress
     from interlock.ports.job_views import Attempt, JobView, LaneView, QueueView
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "job_data",
     "lane_data",
     "moment",
+    "progress_data",
+    "progress_text",
     "tail",
     "queue_data",
     "span",
@@ -71,6 +74,17 @@ def job_data(job: JobView, *, brief: bool = False) -> dict[str, Any]:
     for name in ("arguments", "options", "result"):
         data[name] = json.loads(data[name]) if data[name] else None
     return {name: value for name, value in data.items() if not (brief and name in _AT_LENGTH)}
+
+
+def progress_text(progress: Progress) -> str:
+    """A progress in a few words: ``40%: copying``."""
+    percent = f"{progress.fraction:.0%}"
+    return f"{percent}: {progress.message}" if progress.message else percent
+
+
+def progress_data(progress: Progress | None) -> dict[str, Any] | None:
+    """A progress."""
+    return None if progress is None else {**progress._asdict(), "at": as_text(progress.at)}
 
 
 def lane_data(lane: LaneView) -> dict[str, Any]:

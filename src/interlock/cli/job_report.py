@@ -45,10 +45,13 @@ def _facts(page: JobPage) -> RenderableType:
 
 
 def _fact_rows(page: JobPage) -> Iterator[tuple[str, str]]:
+    from interlock.cli.job_cells import progress_text
     from interlock.clock import as_text
     from interlock.limits.explain import figure
 
     job = page.job
+    if page.log.progress is not None:
+        yield "progress", shown(progress_text(page.log.progress))
     yield "queue", shown(job.queue)
     if job.lane:
         yield "lane", shown(job.lane)
@@ -63,6 +66,9 @@ def _fact_rows(page: JobPage) -> Iterator[tuple[str, str]]:
         yield "options", brief(options)
     if job.fence:
         yield "fence", str(job.fence)
+    if page.log.lines:
+        lines = "1 line" if page.log.lines == 1 else f"{page.log.lines:,} lines"
+        yield "log", f"{lines}: interlock jobs logs {job.id}"
     if job.result is not None:
         yield "result", _compact(job.result)
     if job.result is not None and job.result_kept_until is not None:

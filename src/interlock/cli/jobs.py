@@ -1,4 +1,4 @@
-"""``interlock jobs``: list, show, retry and cancel jobs."""
+"""``interlock jobs``: list, show, retry and cancel jobs, and read their logs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import typer
 from interlock.cli.confirmation import By, Yes, confirm, named
 from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask, whole_list
+from interlock.cli.job_logs import print_logs
 from interlock.cli.operations import All, Bulk, OptionalReason, apply_to_store, check_choice
 from interlock.cli.output import Json, Limit, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import StoreUrl, opened, with_store
-from interlock.cli.tables import Column, Table, moment, state_cell, tail
+from interlock.cli.tables import Column, Table, moment, state_cell
+from interlock.cli.tables import tail as tail_cell
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Id", "app", "nothing"]
 
-app = typer.Typer(help="List, show, retry and cancel jobs.", no_args_is_help=True)
+app = typer.Typer(help="List, show, retry and cancel jobs, and read their logs.", no_args_is_help=True)
 _MAX_ID = 2**63 - 1
 _MAX_TOLD = 10
 _UNDER_WAY = (JobState.READY, JobState.BEHIND, JobState.WAITING, JobState.HELD, JobState.FETCHED, JobState.RUNNING)
@@ -64,7 +66,7 @@ _FIRST: tuple[Column[JobRow], ...] = (
 _LAST: tuple[Column[JobRow], ...] = (
     Column("attempt", lambda row: row.job.attempt or None, number=True),
     Column("since (UTC)", lambda row: moment(_since(row.job)), fixed=True),
-    Column("why, or what happens next", lambda row: tail(row.why), min_width=25),
+    Column("why, or what happens next", lambda row: tail_cell(_why(row)), min_width=25),
 )
 
 
@@ -91,7 +93,7 @@ def list_jobs(
 
     rows = ask(store_url, Capability.JOBS, look)
     if json:
-        print_json([{**job_data(row.job, brief=True), "reason": row.reason, "why": row.why} for row in rows])
+        print_json([{**job_data(row.job, brief=True), **_about(row)} for row in rows])
     elif rows:
         _print(rows)
     else:
@@ -110,7 +112,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show one job: what it is, its history, why it waits or failed, and what to do."""
-    from interlock.cli.job_cells import job_data
+    from interlock.cli.job_cells import job_data, progress_data
     from interlock.cli.job_report import print_page
     from interlock.errors import NotFoundError
     from interlock.ports.store import Capability
@@ -125,10 +127,27 @@ def show(
         return
     if json:
         event = None if page.event is None else page.event.id
-        about = {"reason": page.reason, "why": page.why, "event": event, "explain": page.explanation.lines}
+        log = {"progress": progress_data(page.log.progress), "log_lines": page.log.lines}
+        about = {"reason": page.reason, "why": page.why, "event": event, "explain": page.explanation.lines} | log
         print_json({**job_data(page.job), **about})
     else:
         print_page(page, traces=traces)
+
+
+@app.command()
+@with_store
+def logs(
+    store_url: StoreUrl,
+    job_id: Id,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for further lines until the job ends.")] = False,
+    after: Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Only lines with larger numbers.")] = 0,
+    tail: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, metavar="COUNT", help="Start with the last lines only.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
+) -> None:
+    """Print the log of a job, and its state at the end. With --follow, wait for further lines until the job ends."""
+    print_logs(store_url, job_id, follow=follow, after=after, tail=tail, json=json)
 
 
 @app.command()
@@ -345,6 +364,19 @@ def _print(rows: Sequence[JobRow]) -> None:
     laned = any(row.job.lane for row in rows)
     table: Table[JobRow] = Table(*_FIRST, *([_QUEUE] if several else []), *([_LANE] if laned else []), *_LAST)
     table.print(rows)
+
+
+def _why(row: JobRow) -> str:
+    """Its progress, if it has reported any, and the reason."""
+    from interlock.cli.job_cells import progress_text
+
+    return row.why if row.progress is None else f"{progress_text(row.progress)}. {row.why}"
+
+
+def _about(row: JobRow) -> dict[str, Any]:
+    from interlock.cli.job_cells import progress_data
+
+    return {"reason": row.reason, "why": row.why, "progress": progress_data(row.progress)}
 
 
 def _since(view: JobView) -> float:

@@ -32,6 +32,7 @@ __all__ = [
     "console",
     "print_json",
     "print_formatted",
+    "print_json_line",
     "say",
     "say_if_cut",
     "shown",
@@ -73,6 +74,11 @@ def print_json(data: object) -> None:
     indent = None if depth_exceeds(data) else 2
     text = json.dumps(data, indent=indent, ensure_ascii=False, default=_plain)
     typer.echo(_printable(text))
+
+
+def print_json_line(data: object) -> None:
+    """Print data for a program that reads line by line."""
+    typer.echo(_printable(json.dumps(data, ensure_ascii=False, default=_plain)))
 
 
 def print_formatted(data: object, whole: str) -> None:

@@ -3,10 +3,12 @@
 from interlock.insight.data import data
 from interlock.insight.insight import Insight, Kind
 from interlock.insight.job_rows import (
+    JobLog,
     JobPage,
     JobRow,
     LanePage,
     LaneRow,
+    LogRow,
     Moment,
     QueueRow,
     WorkerPage,
@@ -47,6 +49,7 @@ __all__ = [
     "EventPage",
     "EventRow",
     "Insight",
+    "JobLog",
     "JobPage",
     "JobRow",
     "Kind",
@@ -64,6 +67,7 @@ __all__ = [
     "LockPage",
     "LockRow",
     "LockWaiter",
+    "LogRow",
     "Moment",
     "Overview",
     "Problem",

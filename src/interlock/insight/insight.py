@@ -10,7 +10,7 @@ import zlib
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from interlock.arguments import checked_key, checked_limit, checked_prefix
+from interlock.arguments import checked_key, checked_limit, checked_line_number, checked_prefix
 from interlock.clock import SystemClock, as_text
 from interlock.errors import InvalidArgumentError, NotFoundError
 from interlock.insight import claims as _claims
@@ -21,9 +21,11 @@ from interlock.insight import limits as _limits
 from interlock.insight import locks as _locks
 from interlock.insight import overview as _overview
 from interlock.insight.activity import Recorder
+from interlock.insight.job_logs import job_log as _job_log
 from interlock.insight.journal_entry import JournalEntryPage, changes
 from interlock.insight.stores import Stores
 from interlock.insight.views import Listing
+from interlock.operations import unknown_job
 from interlock.ports.events import EventFilter
 from interlock.ports.insight import LaneShow
 from interlock.ports.job_views import JobFilter
@@ -33,7 +35,7 @@ from interlock.ports.journal import JournalFilter
 if TYPE_CHECKING:
     from interlock.clock import Clock
     from interlock.explanation import Explanation
-    from interlock.insight.job_rows import JobPage, JobRow, LanePage, LaneRow, QueueRow, WorkerPage, WorkerRow
+    from interlock.insight.job_rows import JobLog, JobPage, JobRow, LanePage, LaneRow, QueueRow, WorkerPage, WorkerRow
     from interlock.insight.views import (
         Activity,
         ClaimPage,
@@ -161,6 +163,21 @@ class Insight:
         self._stores.need("jobs")
         async with self._stores.at("locks"):
             return await _jobs.job_page(self._stores, _number(id))
+
+    async def job_log(self, id: int, *, after: int | None = 0, limit: int = 1000) -> JobLog:  # noqa: A002
+        """A part of a job's log: the lines with numbers above ``after``, or the last ones for None.
+
+        If the job had ended when this was read and ``more`` is false, nothing will be added to its log, unless a person
+        retries the job.
+        """
+        self._stores.need("jobs")
+        number = _number(id)
+        after = None if after is None else checked_line_number(after)
+        async with self._stores.at():
+            found = await self._stores.store.insight.get(number)
+            if found is None:
+                raise unknown_job(number)
+            return await _job_log(self._stores, found, after=after, limit=checked_limit(limit))
 
     async def queues(self) -> tuple[QueueRow, ...]:
         """All queues, with their jobs and workers."""

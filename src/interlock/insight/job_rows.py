@@ -8,9 +8,22 @@ if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.insight.views import LockRow, Seen
     from interlock.ports.events import EventView
+    from interlock.ports.job_logs import Progress
     from interlock.ports.job_views import Attempt, JobView, LaneView, QueueView, WorkerView
+    from interlock.ports.jobs import JobState
 
-__all__ = ["JobPage", "JobRow", "LanePage", "LaneRow", "Moment", "QueueRow", "WorkerPage", "WorkerRow"]
+__all__ = [
+    "JobLog",
+    "JobPage",
+    "JobRow",
+    "LanePage",
+    "LaneRow",
+    "LogRow",
+    "Moment",
+    "QueueRow",
+    "WorkerPage",
+    "WorkerRow",
+]
 
 
 class JobRow(NamedTuple):
@@ -22,6 +35,39 @@ class JobRow(NamedTuple):
     """A :class:`interlock.jobs.Reason`."""
     why: str
     """What it waits for, where it runs or how it ended, in one line. Empty for jobs that are done."""
+    progress: Progress | None = None
+    """How far its handler has come, while the job is at a worker."""
+
+
+class LogRow(NamedTuple):
+    """One line of a job's log."""
+
+    number: int
+    """From 1, across all attempts. A gap between two numbers means that the lines between them were dropped."""
+    at: float
+    level: str
+    """``debug``, ``info``, ``warning``, ``error`` or ``critical``."""
+    text: str
+    attempt: int
+    fence: int
+    """The fetch that wrote it: after a crash or a snooze, the next fetch has the same attempt number."""
+
+
+class JobLog(NamedTuple):
+    """A part of a job's log, and how the job stood when it was read."""
+
+    id: int
+    state: JobState
+    progress: Progress | None
+    """Of the current fetch, or the last one."""
+    lines: int
+    """How many lines there were: the number of the last one."""
+    dropped: int
+    """How many of them were dropped."""
+    rows: tuple[LogRow, ...]
+    more: bool
+    """Whether there are lines after these."""
+    seen_at: float
 
 
 class Moment(NamedTuple):
@@ -56,6 +102,8 @@ class JobPage(NamedTuple):
     waits: tuple[LockRow, ...]
     """The locks that its handler waits for."""
     timeline: tuple[Moment, ...]
+    log: JobLog
+    """The last lines of its log, and its progress."""
     seen: tuple[Seen, ...]
 
 

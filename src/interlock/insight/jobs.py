@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from interlock.errors import NotFoundError
+from interlock.insight.job_logs import job_log, progress_of
 from interlock.insight.job_rows import JobPage, JobRow, LanePage, LaneRow, WorkerPage, WorkerRow
 from interlock.insight.locks import lock_row
 from interlock.insight.parked_lanes import failure_of, with_its_lane
@@ -43,6 +44,8 @@ __all__ = [
 ]
 
 _NEIGHBOURS = 3
+_LOG_TAIL = 200
+"""How many lines of its log the page of a job has."""
 _ENDED_OF_LANE = 10
 _MAX_SESSIONS = 20
 """How many workers' lock waits are read for one list."""
@@ -71,6 +74,8 @@ async def job_rows(stores: Stores, situations: Sequence[JobSituation]) -> tuple[
     heads = await _heads(stores, situations)
     waits, caller_jobs = await _lock_waits(stores, situations)
     workers = await _workers(stores, situations)
+    at_worker = [situation.job.id for situation in situations if situation.job.state.at_worker]
+    statuses = await stores.store.insight.log_statuses(at_worker)
     rows: list[JobRow] = []
     for situation in situations:
         why = explain_job(
@@ -80,7 +85,8 @@ async def job_rows(stores: Stores, situations: Sequence[JobSituation]) -> tuple[
             name=caller_jobs.name,
             workers=workers,
         )
-        rows.append(JobRow(situation.job._replace(attempts=()), str(why.reason), why.why))
+        progress = progress_of(situation.job, statuses.get(situation.job.id))
+        rows.append(JobRow(situation.job._replace(attempts=()), str(why.reason), why.why, progress))
     return tuple(rows)
 
 
@@ -100,6 +106,7 @@ async def job_page(stores: Stores, number: int) -> JobPage:
         behind=tuple(rows[one] for one in around.behind if one in rows),
         waits=tuple(lock_row(view, caller_jobs) for view in waits),
         timeline=timeline(situation.job),
+        log=await job_log(stores, situation.job, after=None, limit=_LOG_TAIL),
         seen=stores.seen(situation.job.seen_at, "jobs", "locks", "events"),
     )
 

@@ -9,7 +9,7 @@ from interlock.jobs.lanes import Lanes
 from interlock.jobs.queues import Queues
 from interlock.jobs.retry import ErrorClass, Retry
 from interlock.jobs.signals import Discard, RetryLater, Snooze
-from interlock.jobs.views import Attempt, JobView, LaneView, QueueView
+from interlock.jobs.views import Attempt, JobView, LaneView, LogLine, Progress, QueueView
 from interlock.ports.job_views import JobFilter, WorkerView
 from interlock.ports.jobs import JobState, Outcome
 from interlock.reasons import Reason
@@ -31,8 +31,10 @@ __all__ = [
     "Jobs",
     "LaneView",
     "Lanes",
+    "LogLine",
     "Outcome",
     "PlainJob",
+    "Progress",
     "QueueView",
     "Queues",
     "Reason",

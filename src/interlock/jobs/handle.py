@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from interlock.clock import as_datetime
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from interlock.arguments import Wait
+    from interlock.jobs.views import LogLine, Progress
     from interlock.ports.job_views import JobView
     from interlock.ports.jobs import JobState
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
         async def result_of(self, job: int, wait: Wait) -> Any: ...
         async def status_of(self, job: int) -> JobStatus: ...
+        async def progress_of(self, job: int) -> Progress | None: ...
+        def logs(self, job: int, *, after: int, follow: bool) -> AsyncIterator[LogLine]: ...
 
 
 __all__ = ["Handle", "JobStatus"]
@@ -89,6 +93,14 @@ class Handle(Generic[R_co]):
     async def status(self) -> JobStatus:
         """The status of the job; raises :class:`NotFoundError` once it is no longer kept."""
         return await self._jobs.status_of(self.id)
+
+    async def progress(self) -> Progress | None:
+        """How far the job has come, as its handler last reported; None if it has reported nothing."""
+        return await self._jobs.progress_of(self.id)
+
+    def logs(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[LogLine]:
+        """The lines of the job's log; see :meth:`Jobs.logs`."""
+        return self._jobs.logs(self.id, after=after, follow=follow)
 
     def __repr__(self) -> str:
         return f"<Handle of job {self.id}>"

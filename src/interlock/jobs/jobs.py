@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import inspect
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overload
 
-from interlock.arguments import checked_key, checked_limit, checked_wait
+from interlock.arguments import checked_key, checked_limit, checked_line_number, checked_wait
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.jobs.definition import Definition, NamedDefinition
 from interlock.jobs.engine import JobEngine
@@ -15,7 +16,7 @@ from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.listing import list_jobs
 from interlock.jobs.options import JobOptions, checked_aliases, checked_name
 from interlock.jobs.results import end_of, newest, result_in
-from interlock.jobs.views import job_view
+from interlock.jobs.views import job_view, log_line, progress_view
 from interlock.operations import unknown_job
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
@@ -25,13 +26,13 @@ from interlock.service import Service
 from interlock.values import describe_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 
     from interlock.arguments import Seconds, Wait
     from interlock.clock import Clock
     from interlock.explanation import Explanation
     from interlock.jobs.options import JobDefinitionOptions
-    from interlock.jobs.views import JobView
+    from interlock.jobs.views import JobView, LogLine, Progress
     from interlock.jobs.worker import Worker
     from interlock.operations import BulkResult, Operations
     from interlock.ports.jobs import Outcome
@@ -54,6 +55,8 @@ R5 = TypeVar("R5")
 R6 = TypeVar("R6")
 
 _DEFAULT_WAIT = 60.0
+_LOG_PART = 500
+_FOLLOW_PAUSE = 0.5
 
 
 class Jobs(Service[JobEngine]):
@@ -286,10 +289,43 @@ class Jobs(Service[JobEngine]):
     async def get(self, job: int | Handle[Any]) -> JobView:
         """One job with its arguments, result and attempts; raises ``NotFoundError`` if it is unknown or not kept."""
         number = _number(job)
-        row = await self._running.insight.get(number)
+        engine = self._running
+        async with engine.store_client.store.snapshot():
+            row = await engine.insight.get(number)
+            statuses = await engine.insight.log_statuses([number])
         if row is None:
             raise unknown_job(number)
-        return job_view(row)
+        return job_view(row, statuses.get(number))
+
+    async def progress_of(self, job: int | Handle[Any]) -> Progress | None:
+        """How far a job has come; see :meth:`Handle.progress`."""
+        engine = self._running
+        row = await newest(engine, _number(job))
+        return progress_view(row, (await engine.insight.log_statuses([row.id])).get(row.id))
+
+    async def logs(self, job: int | Handle[Any], *, after: int = 0, follow: bool = False) -> AsyncIterator[LogLine]:
+        """The lines of a job's log with numbers above ``after``: ``async for line in app.jobs.logs(id): …``.
+
+        With ``follow`` it waits for further lines until the job has ended. They arrive about a second after they were
+        written. Raises ``NotFoundError`` if the job is unknown or not kept.
+        """
+        engine, number = self._running, _number(job)
+        after = checked_line_number(after)
+        while True:
+            view = await engine.repeat(lambda: engine.insight.get(number))  # before the lines: the last are there then
+            if view is None:
+                raise unknown_job(number)
+            more = True
+            while more:
+                start = after
+                part = await engine.repeat(lambda: engine.insight.log(number, after=start, limit=_LOG_PART))  # noqa: B023
+                more = part.more
+                for entry in part.entries:
+                    after = entry.number
+                    yield log_line(entry)
+            if view.state.final or not follow:
+                return
+            await asyncio.sleep(_FOLLOW_PAUSE)
 
     async def explain(self, job: int | Handle[Any]) -> Explanation[Reason]:
         """Why a job waits, where it is running or how it ended, and what to do about it."""
@@ -330,7 +366,8 @@ class Jobs(Service[JobEngine]):
         chosen, engine = _filter(states, name, queue, lane), self._running
         async with engine.store_client.store.snapshot():
             rows = await list_jobs(engine.insight, chosen, checked_limit(limit))
-        return [job_view(row) for row in rows]
+            statuses = await engine.insight.log_statuses([row.id for row in rows if row.state.at_worker])
+        return [job_view(row, statuses.get(row.id)) for row in rows]
 
 
 def engine_of(jobs: Jobs) -> JobEngine:

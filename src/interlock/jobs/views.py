@@ -11,11 +11,24 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from interlock.ports import job_views as port
+    from interlock.ports.job_logs import JobLogStatus, LogEntry
     from interlock.ports.job_views import WorkerView
     from interlock.ports.jobs import JobState
     from interlock.ports.limits import Use
 
-__all__ = ["Attempt", "JobView", "LaneView", "QueueView", "job_view", "lane_view", "queue_view"]
+__all__ = [
+    "Attempt",
+    "JobView",
+    "LaneView",
+    "LogLine",
+    "Progress",
+    "QueueView",
+    "job_view",
+    "lane_view",
+    "log_line",
+    "progress_view",
+    "queue_view",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +44,34 @@ class Attempt:
     fence: int
     error: str
     trace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a handler has come."""
+
+    fraction: float
+    """0 to 1."""
+    message: str
+    """What it is doing; empty if it did not say."""
+    at: datetime
+    """When it was reported, by the worker's clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One line of a job's log."""
+
+    number: int
+    """From 1, across all attempts. A gap between two numbers means that the lines between them were dropped."""
+    at: datetime
+    """When it was written, by the worker's clock."""
+    level: int
+    """As in ``logging``."""
+    text: str
+    attempt: int
+    fence: int
+    """The fetch that wrote it: after a crash or a snooze, the next fetch has the same attempt number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +109,8 @@ class JobView:
     result_kept_until: datetime | None
     attempts: tuple[Attempt, ...]
     """Empty in lists."""
+    progress: Progress | None
+    """Of its current fetch, or its last one. In lists only of jobs at a worker."""
     seen_at: datetime
 
 
@@ -119,15 +162,26 @@ class QueueView:
     runners: int
 
 
-def job_view(row: port.JobView) -> JobView:
-    """The view of a job, from what the store returned."""
+def job_view(row: port.JobView, status: JobLogStatus | None = None) -> JobView:
+    """The view of a job, from what the store returned about it and its log."""
     data = _with_times(
         row._asdict(), "enqueued_at", "due_at", "fetched_at", "finished_at", "result_kept_until", "seen_at"
     )
     data["attempts"] = tuple(
         Attempt(**_with_times(attempt._asdict(), "started_at", "ended_at")) for attempt in row.attempts
     )
-    return JobView(**data)
+    return JobView(**data, progress=progress_view(row, status))
+
+
+def progress_view(row: port.JobView, status: JobLogStatus | None) -> Progress | None:
+    """The progress of a job; None if its current fetch, or else its last one, has reported none."""
+    found = None if status is None or status.fence != row.fence else status.progress
+    return None if found is None else Progress(**_with_times(found._asdict(), "at"))
+
+
+def log_line(entry: LogEntry) -> LogLine:
+    """The view of a line, from what the store returned."""
+    return LogLine(**_with_times(entry._asdict(), "at"))
 
 
 def lane_view(row: port.LaneView) -> LaneView:
