@@ -83,6 +83,13 @@ class Reason(StrEnum):
     EDITED = "edited"
     FINAL = "final"
     MISSING = "missing"
+    CONTENDED = "contended"
+    UNKNOWN_STATUS = "unknown-status"
+    # the journal
+    SEALED = "sealed"
+    UNSEALED = "unsealed"
+    SEALING_LATE = "sealing-late"
+    TAMPERED = "tampered"
 
 
 _JOB, _JOB_OR_LANE = ("job",), ("job", "lane")
@@ -222,6 +229,33 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
         ),
         Reason.FINAL: ReasonInfo(("record",), "It is free, and has a final status of its machine.", ""),
         Reason.MISSING: ReasonInfo(("record",), "It was never created, or was deleted.", ""),
+        Reason.CONTENDED: ReasonInfo(
+            ("record",),
+            "It is free, but in the last ten minutes at least three of its last 20 writes lost to another write and "
+            "were repeated.",
+            "Set the strategy of the operation to `pessimistic`, so that writers queue instead of losing.",
+        ),
+        Reason.UNKNOWN_STATUS: ReasonInfo(
+            ("record",),
+            "The newest machine of its kind does not have its status: another version of the program wrote it.",
+            "Finish the deployment, or add the status to the machine.",
+        ),
+        Reason.SEALED: ReasonInfo(("journal",), "Every entry is sealed.", ""),
+        Reason.UNSEALED: ReasonInfo(
+            ("journal",),
+            "Some entries are not sealed yet. A worker seals them every minute.",
+            "Wait, or run `interlock journal seal`.",
+        ),
+        Reason.SEALING_LATE: ReasonInfo(
+            ("journal",),
+            "An entry has not been sealed for more than ten minutes: no worker is running.",
+            "Start a worker, or run `interlock journal seal`.",
+        ),
+        Reason.TAMPERED: ReasonInfo(
+            ("journal",),
+            "The last verification found an entry or a seal that was changed, removed or added.",
+            "Find out who can write to the store, and restore the entries from a backup.",
+        ),
     }
 )
 """What each reason means, and what to do about it."""

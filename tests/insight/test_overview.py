@@ -31,7 +31,7 @@ async def test_an_empty_store(floor: Floors) -> None:
 
         assert overview.problems == overview.queues == overview.workers == overview.failures == ()
         assert set(overview.totals.values()) == {0}
-        assert overview.parts == {"jobs", "events", "locks", "limits", "claims", "journal"}
+        assert overview.parts == {"jobs", "events", "locks", "limits", "claims", "journal", "records"}
         (seen,) = overview.seen
         assert (seen.store, seen.at) == (b.store.name, pytest.approx(b.now))
         for listing in (b.insight.jobs, b.insight.lanes, b.insight.locks, b.insight.limits, b.insight.events):

@@ -23,6 +23,7 @@ from interlock.cli import (
     locks,
     migrate,
     queues,
+    records,
     run,
 )
 from interlock.cli.output import Commands
@@ -46,6 +47,7 @@ app.add_typer(jobs.app, name="jobs")
 app.add_typer(queues.app, name="queues")
 app.add_typer(lanes.app, name="lanes")
 app.add_typer(events.app, name="events")
+app.add_typer(records.app, name="records")
 app.add_typer(journal.app, name="journal")
 app.add_typer(explain.app, name="explain")
 app.add_typer(migrate.app, name="migrate")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from interlock.cli import claims, events, jobs, lanes, limits, locks, queues
+from interlock.cli import claims, events, jobs, journal, lanes, limits, locks, queues, records
 
 __all__ = ["app"]
 
@@ -17,5 +17,7 @@ for _name, _explain in {
     "lane": lanes.explain,
     "queue": queues.explain,
     "event": events.explain,
+    "record": records.explain,
+    "journal": journal.explain,
 }.items():
     app.command(_name)(_explain)

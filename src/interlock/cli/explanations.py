@@ -37,8 +37,10 @@ def explain_subject(
         Kind.CLAIM: Capability.CLAIMS,
         Kind.LIMIT: Capability.LIMITS,
         Kind.EVENT: Capability.EVENTS,
+        Kind.RECORD: Capability.RECORDS,
+        Kind.JOURNAL: Capability.JOURNAL,
     }
-    if isinstance(ref, str):
+    if isinstance(ref, str) and kind is not Kind.JOURNAL:
         checked_key(ref)  # before anything is opened
     data: Mapping[str, Any]
     try:

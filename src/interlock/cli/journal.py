@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask, whole_list
 from interlock.cli.output import Json, Limit, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import StoreUrl, opened, with_store
@@ -136,6 +137,15 @@ def show(
     shown = data(entry)
     about = {name: shown[name] for name in ("before", "after", "cause_event", "cause_job", "cause_fence", "batch")}
     print_formatted(about, f"interlock journal show {entry_id} --json")
+
+
+@app.command()
+@with_store
+def explain(store_url: StoreUrl, json: Json = False) -> None:
+    """Explain the journal: how many entries are not sealed, the last seal, and what the last verification found."""
+    from interlock.insight import Kind
+
+    explain_subject(store_url, Kind.JOURNAL, "", json)
 
 
 @app.command("tail")

@@ -14,6 +14,14 @@ from interlock.insight.job_rows import (
     WorkerPage,
     WorkerRow,
 )
+from interlock.insight.record_rows import (
+    DeclaredKind,
+    MachineView,
+    RecordKindRow,
+    RecordPage,
+    RecordRow,
+    RecordVersion,
+)
 from interlock.insight.views import (
     MAX_COUNTED,
     Activity,
@@ -46,6 +54,7 @@ __all__ = [
     "Bucket",
     "ClaimPage",
     "ClaimRow",
+    "DeclaredKind",
     "EventPage",
     "EventRow",
     "Insight",
@@ -68,10 +77,15 @@ __all__ = [
     "LockRow",
     "LockWaiter",
     "LogRow",
+    "MachineView",
     "Moment",
     "Overview",
     "Problem",
     "QueueRow",
+    "RecordKindRow",
+    "RecordPage",
+    "RecordRow",
+    "RecordVersion",
     "Seen",
     "Who",
     "WorkerPage",

@@ -20,6 +20,7 @@ from interlock.insight import journal as _journal
 from interlock.insight import limits as _limits
 from interlock.insight import locks as _locks
 from interlock.insight import overview as _overview
+from interlock.insight import records as _records
 from interlock.insight.activity import Recorder
 from interlock.insight.job_logs import job_log as _job_log
 from interlock.insight.journal_entry import JournalEntryPage, changes
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from interlock.clock import Clock
     from interlock.explanation import Explanation
     from interlock.insight.job_rows import JobLog, JobPage, JobRow, LanePage, LaneRow, QueueRow, WorkerPage, WorkerRow
+    from interlock.insight.record_rows import DeclaredKind, RecordKindRow, RecordPage, RecordRow
     from interlock.insight.views import (
         Activity,
         ClaimPage,
@@ -71,6 +73,12 @@ class Kind(StrEnum):
     LIMIT = "limit"
     CLAIM = "claim"
     EVENT = "event"
+    RECORD = "record"
+    JOURNAL = "journal"
+
+
+_NEEDS = {Kind.LANE: "jobs", Kind.QUEUE: "jobs", Kind.JOURNAL: "journal"}
+"""The concept that a kind belongs to, unless it is called like the kind."""
 
 
 class Insight:
@@ -88,7 +96,7 @@ class Insight:
 
     @property
     def parts(self) -> frozenset[str]:
-        """The supported concepts: jobs, events, limits, locks, claims."""
+        """The supported concepts: jobs, events, limits, locks, claims, journal, records."""
         return self._stores.parts
 
     # -- all of it -----------------------------------------------------------------------------------------------------
@@ -332,14 +340,52 @@ class Insight:
         self._stores.need("journal")
         return await self._stores.store.journal.status()
 
+    # -- records -------------------------------------------------------------------------------------------------------
+
+    async def record_kinds(self) -> Listing[RecordKindRow]:
+        """The kinds that have records or were declared, by name, each with its counts by status."""
+        self._stores.need("records")
+        async with self._stores.at():
+            return await _records.kind_rows(self._stores)
+
+    async def record_kind(self, kind: str) -> DeclaredKind:
+        """The newest declaration of a kind: its model, its machine and its strategies."""
+        self._stores.need("records")
+        async with self._stores.at():
+            return await _records.record_machine(self._stores, checked_key(kind))
+
+    async def records(
+        self, kind: str, *, status: str = "", contains: str = "", limit: int = 50, after: str | None = None
+    ) -> Listing[RecordRow]:
+        """Records of a kind by ID, each with its reason. ``contains`` is a part of the ID."""
+        self._stores.need("records")
+        texts = (checked_key(kind), checked_prefix(status), checked_prefix(contains))
+        async with self._stores.at():
+            return await _records.record_listing(
+                self._stores, *texts, checked_limit(limit), checked_prefix(after or "")
+            )
+
+    async def record(self, ref: str, *, limit: int = 20, before: str | None = None) -> RecordPage:
+        """One record in detail, such as ``Intent/42``: its fields, versions, corrections, editor and machine.
+
+        ``limit`` and ``before`` (``more`` of the page before) select the versions.
+        """
+        self._stores.need("records")
+        which = _records.parse_ref(ref)
+        async with self._stores.at():
+            return await _records.record_page(self._stores, which, checked_limit(limit), before or "")
+
     # -- why -----------------------------------------------------------------------------------------------------------
 
-    async def explain(self, kind: Kind | str, ref: str | int) -> Explanation[Reason]:
-        """Explain why a job, lane, queue, lock, limit, claim or event is as it is, and what to do about it."""
+    async def explain(self, kind: Kind | str, ref: str | int = "") -> Explanation[Reason]:
+        """Explain why a job, lane, queue, lock, limit, claim, event or record is as it is, and what to do about it.
+
+        A record is called ``KIND/ID``. The journal needs no ``ref``.
+        """
         if kind not in set(Kind):
             raise InvalidArgumentError(f"A {kind!r} cannot be explained.", remedy=f"Valid values: {', '.join(Kind)}.")
         stores, what = self._stores, Kind(kind)
-        stores.need("jobs" if what in (Kind.LANE, Kind.QUEUE) else f"{what}s")
+        stores.need(_NEEDS.get(what, f"{what}s"))
         async with stores.at("locks", "claims"):
             match what:
                 case Kind.JOB:
@@ -356,6 +402,10 @@ class Insight:
                     return await _claims.explain_a_claim(stores, checked_key(ref))
                 case Kind.EVENT:
                     return await _events.explain_an_event(stores, _number(ref))
+                case Kind.RECORD:
+                    return await _records.explain_a_record(stores, _records.parse_ref(ref))
+                case Kind.JOURNAL:
+                    return _journal.explain_journal(await stores.store.journal.status(), stores.now())
 
 
 def _checked(wanted: JobFilter) -> JobFilter:

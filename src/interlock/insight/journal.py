@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from interlock.clock import as_text
 from interlock.errors import InvalidArgumentError
+from interlock.explanation import Explanation, Subject
 from interlock.insight.views import Listing, Problem
 from interlock.ports.journal import Action, JournalPosition
 from interlock.ports.store import Capability
+from interlock.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +18,15 @@ if TYPE_CHECKING:
     from interlock.ports.journal import JournalEntry, JournalFilter, JournalStatus, JournalStore
     from interlock.ports.store import Store
 
-__all__ = ["SUBJECT_KINDS", "journal_listing", "journal_problems", "journals"]
+__all__ = [
+    "SUBJECT_KINDS",
+    "explain_journal",
+    "journal_listing",
+    "journal_problems",
+    "journals",
+    "position_of",
+    "position_text",
+]
 
 _LAG = 600.0
 
@@ -34,13 +44,13 @@ async def journal_listing(
     stores: Sequence[JournalStore], wanted: JournalFilter, limit: int, before: str, now: float
 ) -> Listing[JournalEntry]:
     """Entries that match, newest first, of all these journals together."""
-    position = _position(before) if before else None
+    position = position_of(before) if before else None
     found: list[JournalEntry] = []
     for store in stores:
         found += await store.list(wanted, limit=limit + 1, before=position)
     found.sort(key=lambda entry: (entry.at, entry.id), reverse=True)
     rows = tuple(found[:limit])
-    more = f"{rows[-1].at:.6f}-{rows[-1].id}" if len(found) > limit else None
+    more = position_text(rows[-1]) if len(found) > limit else None
     return Listing(rows, more, now)
 
 
@@ -66,7 +76,51 @@ def journal_problems(status: JournalStatus, now: float) -> Iterator[Problem]:
         )
 
 
-def _position(text: str) -> JournalPosition:
+def explain_journal(status: JournalStatus, now: float) -> Explanation[Reason]:
+    """Explain how far a journal is sealed, and what its last verification found."""
+    head, last = status.head, status.verification
+    lines: list[str] = []
+    if head is None:
+        lines.append("The journal has no seal yet")
+    else:
+        lines.append(f"The journal is sealed up to batch {head.batch}, sealed at {as_text(head.sealed_at / 1e6)}")
+    if status.unsealed_since is not None:
+        count = f"{status.unsealed:,} {'entry is' if status.unsealed == 1 else 'entries are'}"
+        lines.append(f"{count} not sealed, the first since {as_text(status.unsealed_since)}")
+    if last is None:
+        lines.append("It was never verified")
+    else:
+        result = f"{last.problems} problems, the first: {last.problem}" if last.problems else "intact"
+        lines.append(f"It was last verified at {as_text(last.at)}: {result}")
+    if status.pruned_batches:
+        lines.append(f"Retention has removed the entries of {status.pruned_batches:,} batches; their seals are kept")
+    data = {
+        "unsealed": status.unsealed,
+        "unsealed_since": None if status.unsealed_since is None else as_text(status.unsealed_since),
+        "sealed_batch": None if head is None else head.batch,
+        "sealed_at": None if head is None else as_text(head.sealed_at / 1e6),
+        "verified_at": None if last is None else as_text(last.at),
+        "problems": 0 if last is None else last.problems,
+        "pruned_batches": status.pruned_batches,
+    }
+    problems = list(journal_problems(status, now))
+    if last is not None and last.problems:
+        reason, why = Reason.TAMPERED, "was changed after it was sealed"
+    elif problems:
+        reason, why = Reason.SEALING_LATE, f"has {status.unsealed:,} entries that nothing seals"
+    elif status.unsealed:
+        reason, why = Reason.UNSEALED, f"has {status.unsealed:,} entries that are not sealed yet"
+    else:
+        reason, why = Reason.SEALED, "is sealed"
+    return Explanation.of(Subject("journal", ""), reason, why, lines, problems[0].remedy if problems else "", data)
+
+
+def position_text(entry: JournalEntry) -> str:
+    """Where a list continues behind an entry."""
+    return f"{entry.at:.6f}-{entry.id}"
+
+
+def position_of(text: str) -> JournalPosition:
     """Parse where a list continues."""
     at, _, number = text.partition("-")
     try:

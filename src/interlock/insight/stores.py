@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CallerJobs", "Stores", "Caller"]
 
 _JOB = re.compile(r"job:([0-9]{1,19}):[0-9a-f]+")
-_PARTS = ("jobs", "events", "limits", "locks", "claims", "journal")
+_PARTS = ("jobs", "events", "limits", "locks", "claims", "journal", "records")
 
 
 Caller = Holder | Waiter | LimitUser

@@ -38,7 +38,7 @@ from interlock.records.corrections import (
 from interlock.records.declaration import declaration_text, leave_declarations
 from interlock.records.edit import Edit, open_record
 from interlock.records.engine import Draft, RecordEngine, Ref, existing
-from interlock.records.explain import explain
+from interlock.records.explain import RECENT, explain, summary_of
 from interlock.records.fields import Codec, Content
 from interlock.records.machine import status_text
 from interlock.sessions import program
@@ -219,12 +219,18 @@ class Records(Generic[M]):
         return await client.repeat(lambda: client.store.journal.list(wanted, limit=checked_limit(limit)))
 
     async def explain(self, id: str) -> Explanation:  # noqa: A002
-        """Explain a record's state: who edits it, who waits for it, and what may follow."""
+        """Explain a record's state: who edits it, who waits for it, and what may follow.
+
+        The machine is the one that this program declares. ``app.insight.explain("record", …)`` uses the newest one in
+        the store, which may be that of another version.
+        """
         ref = self._ref(id)
         client = self._engine.store_client
         stored = await self._engine.read(ref)
         locks = await client.repeat(lambda: client.store.locks.list(lock_key(*ref)))
-        return explain(ref, stored, locks[0] if locks else None, self.machine)
+        recent = await self.history(ref.id, limit=RECENT)
+        lock = locks[0] if locks else None
+        return explain(ref, summary_of(stored), lock, self.machine, recent, now=client.clock.now())
 
     def corrections(self, record: M) -> History:
         """Return the corrections of a record as it was read: how many there were, and the last 100, the oldest first.
