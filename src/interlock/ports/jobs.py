@@ -227,6 +227,9 @@ class FetchRequest(NamedTuple):
     reads: tuple[HandlerVersion, ...] = ()
     """If given, the fetch also considers unreadable jobs that none of these fingerprints refused, and parks those that
     no live worker can read. Workers pass it periodically, since such jobs are rare and the search is not free."""
+    lanes: tuple[str, ...] = ()
+    """If given, only the first jobs of these lanes are fetched, one of each. It is for callers that run a job of their
+    own and need nothing else. Order, holds, limits and suspects are respected as in every fetch."""
 
 
 class FetchedJob(NamedTuple):
@@ -429,10 +432,16 @@ class JobStore(Protocol):
         """End the hold, and let a parked lane continue; False if it was neither."""
         ...
 
-    async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
+    async def cancel(
+        self,
+        id: int,  # noqa: A002
+        attribution: Attribution,
+        *,
+        unless_fetched: bool = False,
+    ) -> JobState | None:
         """End a job that is not fetched, or ask the worker of one that is: its session receives ``taken`` for the owner
         ``{session}.{fence}.j{id}``, and any acknowledgement but ``DONE`` then counts as cancelled. Returns the new
-        state; None for an unknown job."""
+        state; None for an unknown job. With ``unless_fetched``, a fetched job is left alone."""
         ...
 
     async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002

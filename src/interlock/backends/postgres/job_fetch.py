@@ -21,7 +21,7 @@ _sql = JobQueries()
 # The same fetch after unreadable jobs were made ready, and before those are set aside again that it did not take. The
 # scan positions come from the first function, so that it runs before the fetch.
 _FETCH_UNREADABLE = f"""
-with offered as materialized (select * from interlock.job_offer_unreadable($1, $3, $12, $13, $5, $9, $11)),
+with offered as materialized (select * from interlock.job_offer_unreadable($1, $3, $13, $14, $5, $9, $11)),
 fetched as materialized ({_sql.fetch.replace("$9", "(select scan_from from offered)")})
 select fetched.* from fetched cross join (
     select interlock.job_still_unreadable(
@@ -42,9 +42,10 @@ class JobFetch:
 
     async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
         """Fetch jobs for a session."""
-        session, queues, names, limit, at_once, run, fetch_number, start_within, reads = request
+        session, queues, names, limit, at_once, run, fetch_number, start_within, reads, lanes = request
         pools = [f"{self._namespace}/{queue}" for queue in dict.fromkeys(queues)]
-        positions = self._positions_of(queues, names)
+        # A fetch of some lanes does not scan, so it says nothing about where the next scan has to begin.
+        positions = ScanPositions() if lanes else self._positions_of(queues, names)
         rows = await self._connection.fetch(
             _FETCH_UNREADABLE if reads else _sql.fetch,
             self._namespace,
@@ -58,6 +59,7 @@ class JobFetch:
             positions.begin(pools),
             start_within,
             self._clock(),
+            [f"{self._namespace}/{lane}" for lane in lanes] or None,
             *([[read.name for read in reads], [read.fingerprint for read in reads]] if reads else ()),
         )
         first_id, *_, session_ended, recheck_in, scan_from = rows[0]

@@ -43,9 +43,15 @@ class JobOperations:
         self._fetches.lower_all()
         return bool(was_held)
 
-    async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
+    async def cancel(
+        self,
+        id: int,  # noqa: A002
+        attribution: Attribution,
+        *,
+        unless_fetched: bool = False,
+    ) -> JobState | None:
         """Cancel a job, or request its cancellation."""
-        args = (self._namespace, id, write_attribution(attribution), self._clock())
+        args = (self._namespace, id, write_attribution(attribution), self._clock(), unless_fetched)
         ((state,),) = await self._connection.fetch(_sql.cancel, *args)
         self._fetches.lower_all()
         return None if state is None else JobState(state)

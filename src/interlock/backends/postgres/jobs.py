@@ -141,9 +141,15 @@ class PostgresJobs:
         """Release a lane."""
         return await self._operate.release(lane, attribution)
 
-    async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
+    async def cancel(
+        self,
+        id: int,  # noqa: A002
+        attribution: Attribution,
+        *,
+        unless_fetched: bool = False,
+    ) -> JobState | None:
         """Cancel a job, or request its cancellation."""
-        return await self._operate.cancel(id, attribution)
+        return await self._operate.cancel(id, attribution, unless_fetched=unless_fetched)
 
     async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """Make a job ready now."""

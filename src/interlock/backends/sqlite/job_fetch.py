@@ -104,11 +104,19 @@ class _Run:
 class _Stream:
     """The ready jobs of one queue in order, without those of closed fetch classes."""
 
-    def __init__(self, rows: JobRows, kinds: Sequence[Kind]) -> None:
+    def __init__(self, rows: JobRows, kinds: Sequence[Kind], lanes: Sequence[str] = ()) -> None:
         self.given = 0
         self.runs: list[_Run] = []
         """Runs that may be extended."""
         self._heads: list[tuple[Any, int, Iterator[Any]]] = []
+        if lanes:
+            ids = {kind.id for kind in kinds}
+            keys = json.dumps([rows.lane(lane) for lane in lanes])
+            for fetch_class, *job in rows.all(sql.ready_heads, lanes=keys):
+                if job[2] in ids:
+                    self._heads.append((tuple(job), fetch_class, iter(())))
+            heapify(self._heads)
+            return
         for kind in kinds:
             for fetch_class, ready in enumerate(kind.ready):
                 if ready:
@@ -166,7 +174,7 @@ class _Fetching:
             by_queue.setdefault(kind.queue, []).append(kind)
         if any(kind.ready[FetchClass.SUSPECT] for kind in self._kinds.values()):
             (self._half,) = self._rows.one(sql.half_of_session, session=self._request.session) or (None,)
-        streams = [_Stream(self._rows, kinds) for kinds in by_queue.values()]
+        streams = [_Stream(self._rows, kinds, self._request.lanes) for kinds in by_queue.values()]
         self._choose_heads(list(streams))
         if not self.cut:
             self._extend_runs([stream for stream in streams if stream.runs])

@@ -22,7 +22,13 @@ __all__ = ["cancel", "hold", "release", "retry"]
 _CAN_COME_BACK = {JobState.FAILED, JobState.CANCELLED, JobState.DISCARDED, JobState.QUARANTINED}
 
 
-def cancel(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
+def cancel(
+    rows: JobRows,
+    id: int,  # noqa: A002
+    attribution: Attribution,
+    *,
+    unless_fetched: bool = False,
+) -> JobState | None:
     """Cancel a job, or ask its worker to."""
     standing = rows.one(sql.job_state, id=id)
     if standing is None:
@@ -31,6 +37,8 @@ def cancel(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:
     why = f"cancelled by {attribution.actor}: {attribution.reason}"
     before = {"state": state}
     if JobState(state).at_worker:
+        if unless_fetched:
+            return JobState(state)
         fence, asked = rows.one(sql.fence_and_cancel, id=id)
         if asked != why:
             rows.run(sql.request_cancel, id=id, why=why)

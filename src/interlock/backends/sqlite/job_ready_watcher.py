@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadyWatcher"]
 
-_Wants = tuple[tuple[str, ...], tuple[str, ...]]
+_Wants = tuple[tuple[str, ...], tuple[str, ...], bool]
 
 
 class _WaitingWorker(NamedTuple):
@@ -119,6 +119,12 @@ class ReadyWatcher:
             return True
         classes = FetchClass.PACED + 1 if request.at_once else FetchClass.SLOTS + 1
         kinds = [kind for kind in kinds_of(rows, request.queues) if kind.name in request.names]
+        if request.lanes:
+            lanes = json.dumps([rows.lane(lane) for lane in request.lanes])
+            times = (kind.next_at for kind in kinds if kind.next_at is not None)
+            return rows.one(sql.ready_heads, lanes=lanes) is not None or min(times, default=math.inf) < (
+                waiting_worker.next_at
+            )
         if any(
             any(kind.ready[:classes]) or (kind.next_at is not None and kind.next_at < waiting_worker.next_at)
             for kind in kinds
@@ -139,4 +145,4 @@ class ReadyWatcher:
 
 
 def _wants(request: FetchRequest) -> _Wants:
-    return request.queues, request.names
+    return request.queues, request.names, bool(request.lanes)

@@ -150,9 +150,15 @@ class SqliteJobs:
         """Release a lane."""
         return await self._do(lambda rows: job_operations.release(rows, lane, attribution))
 
-    async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
+    async def cancel(
+        self,
+        id: int,  # noqa: A002
+        attribution: Attribution,
+        *,
+        unless_fetched: bool = False,
+    ) -> JobState | None:
         """Cancel a job, or ask its worker to."""
-        return await self._do(lambda rows: job_operations.cancel(rows, id, attribution))
+        return await self._do(lambda rows: job_operations.cancel(rows, id, attribution, unless_fetched=unless_fetched))
 
     async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """Retry a job now."""

@@ -243,7 +243,9 @@ class Coordinator:
 
     async def _register(self, session: Session) -> None:
         queues = dict.fromkeys(queue for pool in self._pools for queue in pool.queues)
-        runners = sum(pool.concurrency for pool in self._pools)
+        if not queues and not self._registered:
+            return  # there are only direct workers, which take nothing but what callers here want
+        runners = sum(pool.concurrency for pool in self._pools if pool.queues)
         registered = (session.id, tuple(queues), tuple(self._engine.definitions), runners)
         if registered != self._registered:
             try:

@@ -155,8 +155,7 @@ class Fetcher:
         pool, signal = self._pool, self._signal
         pool.fill()
         now = pool.monotonic()
-        if now >= self._poll_at:
-            signal.pending, self._poll_at = True, math.inf
+        self._note_poll(now)
         if signal.pending or self._more:
             limit, startable, low = self._room()
             if limit > 0 and (signal.pending or startable):
@@ -164,6 +163,11 @@ class Fetcher:
                 return
         seconds = self._engine.settings.recheck_interval if signal.pending else self._poll_at - now
         await signal.wait(seconds)
+
+    def _note_poll(self, now: float) -> None:
+        """Fetch again if the last answer said that there may be something by now."""
+        if now >= self._poll_at:
+            self._signal.pending, self._poll_at = True, math.inf
 
     def _room(self) -> tuple[int, int, int]:
         """How many jobs to fetch, how many of them could start at once, and at how many left to fetch again."""
@@ -196,6 +200,18 @@ class Fetcher:
         self._poll_unreadable_at = now + self._engine.settings.recheck_interval * 0.7  # so that every idle poll looks
         return self._engine.versions()
 
+    def _request(self, session: Session, limit: int, startable: int, within: float) -> FetchRequest:
+        return FetchRequest(
+            session.id,
+            self._pool.queues,
+            tuple(self._engine.definitions),
+            limit,
+            startable,
+            self._run_length(),
+            start_within=within,
+            reads=self._versions_if_due(),
+        )
+
     async def _fetch(self, session: Session, limit: int, startable: int, low: int) -> None:
         pool, signal = self._pool, self._signal
         idle = self._idle
@@ -203,16 +219,7 @@ class Fetcher:
         self._fetching, self._early = True, {}
         try:
             within = pool.start_latency.bound
-            request = FetchRequest(
-                session.id,
-                pool.queues,
-                tuple(self._engine.definitions),
-                limit,
-                startable,
-                self._run_length(),
-                start_within=within,
-                reads=self._versions_if_due(),
-            )
+            request = self._request(session, limit, startable, within)
             answer, asked_at = await self._coordinator.fetch(session, request)
         finally:
             self._fetching = False

@@ -93,6 +93,11 @@ class RunnerPool:
             register_runner(runner.task)
             runner.task.add_done_callback(lambda task, runner=runner: self._ended(runner, task))  # type: ignore[misc]
 
+    def grow(self, runners: int) -> None:
+        """Have at least so many runners."""
+        self._wanted = max(self._wanted, runners)
+        self.fill()
+
     async def close(self) -> None:
         """End the runners. By now none of them runs a handler, except one that does not stop."""
         self._wanted = 0

@@ -52,6 +52,9 @@ class Worker:
     ends with an error, running jobs are cancelled at once.
     """
 
+    _serves_queues = True
+    """Whether the store is told that this process works on its queues."""
+
     def __init__(
         self,
         engine: JobEngine,
@@ -111,16 +114,14 @@ class Worker:
         buffer = Buffer(signal, SessionBatch(engine.session))
         self._coordinator = coordinator_of(engine)
         self._completer = Completer(engine, buffer, self._coordinator, signal)
-        self._pool = RunnerPool(
-            engine, self.queues, self.concurrency, buffer, self._completer, self._coordinator, signal
-        )
-        self._fetcher = Fetcher(engine, self._pool, self._coordinator, signal)
+        queues = self.queues if self._serves_queues else ()
+        self._pool = RunnerPool(engine, queues, self.concurrency, buffer, self._completer, self._coordinator, signal)
+        self._fetcher = self._new_fetcher(signal)
         self._watchdog = Watchdog(self._pool, self._coordinator)
         self._capture = LogCapture(engine.logs)
         self._ended = asyncio.get_running_loop().create_future()
         self._state = "working"
-        engine.stay()
-        engine.workers.append(self)
+        self._join()
         engine.fetchers.append(self._fetcher)
         engine.metrics.gauges.append(self._levels)
         engine.watch_messages(1)
@@ -251,9 +252,20 @@ class Worker:
         engine.watch_messages(-1)
         engine.metrics.gauges.remove(self._levels)
         engine.fetchers.remove(self._fetcher)
-        engine.workers.remove(self)
+        self._part()
         self._state = "closed"
         self._ended.set_result(None)
+
+    def _new_fetcher(self, signal: FetchSignal) -> Fetcher:
+        return Fetcher(self._engine, self._pool, self._coordinator, signal)
+
+    def _join(self) -> None:
+        """Become one of the process's workers."""
+        self._engine.stay()
+        self._engine.workers.append(self)
+
+    def _part(self) -> None:
+        self._engine.workers.remove(self)
 
     # -- status ------------------------------------------------------------------------------------------------------
 

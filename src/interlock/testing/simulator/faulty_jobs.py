@@ -153,11 +153,17 @@ class FaultyJobs:
         """Let a lane go on."""
         return await self._call("release", (), lambda: self._jobs.release(lane, attribution))
 
-    async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
+    async def cancel(
+        self,
+        id: int,  # noqa: A002
+        attribution: Attribution,
+        *,
+        unless_fetched: bool = False,
+    ) -> JobState | None:
         """End a job, or ask for its end."""
 
         async def operation() -> JobState | None:
-            state = await self._jobs.cancel(id, attribution)
+            state = await self._jobs.cancel(id, attribution, unless_fetched=unless_fetched)
             self._watcher.saw(JobCancelled, id, state)
             return state
 

@@ -20,7 +20,7 @@ select j.id, j.name, j.queue, j.lane, j.fence, j.attempt, j.crashes, j.half, j.p
        case when j.n > 1 then null else f.session_ended end as session_ended,
        case when j.n > 1 then null else f.recheck_in end as recheck_in,
        case when j.n > 1 then null else f.scan_from end as scan_from
-from interlock.job_fetch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) f
+from interlock.job_fetch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) f
 left join lateral interlock.job_fetched_rows($1, f.ids, f.fences) with ordinality as j (
     id, name, queue, lane, fence, attempt, crashes, half, priority, enqueued_at, due_at, arguments, options, slots, paced,
     n) on true
@@ -86,7 +86,7 @@ delete from interlock.job_watch where session = $2 and namespace = $1 and ended 
 
 -- name: cancel
 -- Cancel a job.
-select interlock.job_cancel($1, $2, $3::jsonb, $4)
+select interlock.job_cancel($1, $2, $3::jsonb, $4, $5)
 
 -- name: retry
 -- Retry a job.

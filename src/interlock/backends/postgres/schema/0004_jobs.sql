@@ -311,7 +311,8 @@ create index job_lane_by_hold on interlock.job_lane (lane) where held_since is n
 
 -- The types below carry values between the steps of a fetch; no table has them.
 
--- The request of a fetch. start_within: the worker starts each job within so many microseconds.
+-- The request of a fetch. start_within: the worker starts each job within so many microseconds. lanes: only the first jobs
+-- of these lanes are wanted; null for any job.
 create type interlock.fetch_request as (
     namespace    text,
     session      text,
@@ -321,7 +322,8 @@ create type interlock.fetch_request as (
     at_once      integer,
     run_length   integer,
     start_within bigint,
-    clock        double precision
+    clock        double precision,
+    lanes        text[]
 );
 
 -- The progress of a fetch. units: how many jobs without a lane, or lanes, were taken. batches: in how many batches.

@@ -41,6 +41,15 @@ cross join interlock_job j on j.id = r.id
 where r.kind = ? and r.class = ?
 order by r.sort, r.id
 
+-- name: ready_heads
+-- Select the ready jobs of some lanes with their fetch classes; the other columns are those of ready_jobs.
+select r.class, r.sort, j.id, j.kind, j.lane, j.position, j.attempt, j.crashes, j.priority, j.enqueued_at / 1e6,
+       j.due_at / 1e6, j.uses, j.coalesces, j.arguments, j.options,
+       case when j.uses is not null then (select w.ticket from interlock_job_limit_wait w where w.id = j.id) end, 0, '', j.half
+from json_each(:lanes) e
+cross join interlock_job_ready r on r.lane = e.value
+cross join interlock_job j on j.id = r.id
+
 -- name: jobs_behind
 -- Select the jobs behind another in its lane, and whether each is parked, unreadable or scheduled.
 select j.sort, j.id, j.kind, j.lane, j.position, j.attempt, j.crashes, j.priority, j.enqueued_at / 1e6, j.due_at / 1e6,

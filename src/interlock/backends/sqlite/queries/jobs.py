@@ -53,6 +53,7 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     kinds: str
     due_jobs: str
     ready_jobs: str
+    ready_heads: str
     jobs_behind: str
     add_fetched: str
     half_of_session: str

@@ -99,11 +99,21 @@ class JobDriver(Driver):
         fetch_number: int = 0,
         start_within: float = 0.0,
         reads: Sequence[HandlerVersion] = (),
+        lanes: Sequence[str] = (),
     ) -> FetchResult:
         """Fetch; what is fetched may start at once unless told otherwise. A fetch that was cut short is repeated."""
         at_once = limit if at_once is None else at_once
         request = FetchRequest(
-            session, tuple(queues), tuple(names), limit, at_once, run, fetch_number, start_within, tuple(reads)
+            session,
+            tuple(queues),
+            tuple(names),
+            limit,
+            at_once,
+            run,
+            fetch_number,
+            start_within,
+            tuple(reads),
+            tuple(lanes),
         )
         for _ in range(1000):
             batch = await self.jobs.fetch(request)

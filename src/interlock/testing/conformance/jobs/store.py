@@ -10,6 +10,7 @@ from interlock.testing.conformance.jobs.limits import JobSlotConformance
 from interlock.testing.conformance.jobs.logs import LogConformance
 from interlock.testing.conformance.jobs.notifications import NewsConformance
 from interlock.testing.conformance.jobs.order import OrderConformance
+from interlock.testing.conformance.jobs.own_lanes import OwnLaneConformance
 from interlock.testing.conformance.jobs.paces import JobPaceConformance
 from interlock.testing.conformance.jobs.people import PeopleConformance
 from interlock.testing.conformance.jobs.races import JobRaceConformance
@@ -27,6 +28,7 @@ class JobStoreConformance(
     AcceptingConformance,
     OrderConformance,
     LaneConformance,
+    OwnLaneConformance,
     RunConformance,
     HoldConformance,
     AcknowledgingConformance,

@@ -1,6 +1,6 @@
 -- Fetch up to p_max_jobs jobs for a session, an equal share of each pool, in the order of their sort keys. p_at_once: how
 -- many the worker can start now. p_run_length: how many jobs of one lane it takes together. p_scan_from: for each pool, the
--- sort key before which the last fetch found nothing.
+-- sort key before which the last fetch found nothing. p_lanes: if given, take only the first jobs of these lanes.
 -- session_ended: the session is not live, and nothing was fetched. recheck_in: after how many seconds another fetch may
 -- find more, null if it has to be notified. scan_from: p_scan_from of the next fetch. ids, fences: the jobs in the order
 -- in which to start them.
@@ -8,7 +8,7 @@
 create or replace function interlock.job_fetch(
     p_namespace text, p_session text, p_pools text[], p_names text[], p_max_jobs integer, p_at_once integer,
     p_run_length integer, p_fetch_number bigint, p_scan_from bigint[], p_start_within double precision,
-    p_clock double precision,
+    p_clock double precision, p_lanes text[] default null,
     out session_ended boolean, out recheck_in double precision, out scan_from bigint[], out ids bigint[],
     out fences bigint[]
 )
@@ -18,7 +18,7 @@ declare
     now_us constant bigint := interlock.micros(interlock.now_or(p_clock));
     request constant interlock.fetch_request := (
         p_namespace, p_session, p_pools, p_names, p_max_jobs, p_at_once, p_run_length, (p_start_within * 1e6)::bigint,
-        p_clock);
+        p_clock, p_lanes);
     state interlock.fetch_state := (
         now_us, 0, 0, null, null, '{}'::text[], '{}'::jsonb, false, false, false, false, false, false);
     me record;

@@ -14,6 +14,15 @@ declare
     want integer := p_quota;
     picked record;
 begin
+    if request.lanes is not null then
+        picked := interlock.job_fetch_pick_lanes(request, state, p_pool);
+        state := picked.state;
+        ready := picked.ready;
+        half := picked.half;
+        simple := false;
+        more := false;
+        return;
+    end if;
     -- Lanes that have several jobs are taken as runs, which costs less for each job; fewer lanes are enough.
     if request.run_length > 1 and p_quota > max_lanes and (
         select r.lane is not null from interlock.job_ready r

@@ -1,5 +1,7 @@
 -- Make ready what can run: jobs that are due, jobs whose limit has room again, and lanes that were signaled. scan_from:
--- from which sort key to scan each pool. due_at, wake_at: when the next job is due, and when a limit has room again.
+-- from which sort key to scan each pool. due_at, wake_at: when the next job is due, and when a limit has room again. Other
+-- workers are notified of what becomes ready in pools that this fetch does not take from; a fetch of some lanes leaves
+-- everything else to them.
 -- planner: caller
 create or replace function interlock.job_fetch_prepare(
     request interlock.fetch_request, inout state interlock.fetch_state, inout scan_from bigint[],
@@ -26,6 +28,9 @@ begin
         signalled := done.signalled;
         scan_from := array_fill(lowest, array[pools]);
         signals := true;
+        if request.lanes is not null then
+            perform interlock.job_notify(u.pool, lowest) from unnest(request.pools) as u (pool);
+        end if;
     end if;
     if freed or wake_at <= state.now then
         select f.locked, f.pools, f.sorts, f.signalled into done
@@ -37,7 +42,7 @@ begin
             scan_from := array_fill(lowest, array[pools]);
             signals := true;
             perform interlock.job_notify(u.pool, u.sort) from unnest(done.pools, done.sorts) as u (pool, sort)
-            where u.pool <> all (request.pools);
+            where request.lanes is not null or u.pool <> all (request.pools);
         end if;
     end if;
     if signals then
@@ -50,7 +55,7 @@ begin
                 scan_from[i] := least(scan_from[i], done.sorts[array_position(done.pools, request.pools[i])]);
             end loop;
             perform interlock.job_notify(u.pool, u.sort) from unnest(done.pools, done.sorts) as u (pool, sort)
-            where u.pool <> all (request.pools);
+            where request.lanes is not null or u.pool <> all (request.pools);
         end if;
     end if;
 end

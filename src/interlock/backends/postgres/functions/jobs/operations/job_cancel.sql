@@ -1,7 +1,7 @@
--- End a job that is not fetched, or request the end of one that is. Returns the state afterwards; null if the job is
--- unknown.
+-- End a job that is not fetched, or request the end of one that is, unless p_unless_fetched. Returns the state afterwards;
+-- null if the job is unknown.
 create or replace function interlock.job_cancel(
-    p_namespace text, p_id bigint, p_attribution jsonb, p_clock double precision
+    p_namespace text, p_id bigint, p_attribution jsonb, p_clock double precision, p_unless_fetched boolean default false
 ) returns text
 language plpgsql volatile
 as $$
@@ -39,6 +39,9 @@ begin
         select x.fence, x.session into c from interlock.job_fetched x
         where x.namespace = p_namespace and p_id = any (x.ids);
         if found then
+            if p_unless_fetched then
+                return interlock.job_state(j, p_namespace);
+            end if;
             -- Unless that fetch is ending now.
             update interlock.job x set cancelled = told where x.id = p_id and x.fence < c.fence;
             continue when not found;
