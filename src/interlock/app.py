@@ -15,7 +15,7 @@ from interlock.cursors import Cursors
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError
 from interlock.events import Events
 from interlock.insight import Insight
-from interlock.jobs import Jobs, Lanes, Queues
+from interlock.jobs import Jobs, Lanes, Queues, Retry
 from interlock.journal import Journal
 from interlock.limits import Limits
 from interlock.locks import Locks
@@ -40,11 +40,14 @@ if TYPE_CHECKING:
     from interlock.jobs.jobs import JobDecorator
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.worker import Worker
+    from interlock.limits.kinds import Limit
+    from interlock.pipelines import Pipeline
     from interlock.record_strategies import StrategyChoice
     from interlock.records import Machine, Records
     from interlock.records.engine import RecordEngine
     from interlock.service import Service
     from interlock.settings import SettingsChanges
+    from interlock.telemetry.pipelines import PipelineMetrics
     from interlock.web import Credentials, Web
 
 __all__ = ["App"]
@@ -121,6 +124,8 @@ class App:
         self._records: dict[str, Records[Any]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._declaring: set[asyncio.Task[None]] = set()
+        self._pipelines: dict[str, Pipeline[Any]] = {}
+        self._pipeline_metrics: PipelineMetrics | None = None
         self._opened: AsyncExitStack | None = None
 
     @property
@@ -257,6 +262,58 @@ class App:
             self._declaring.add(task)
             task.add_done_callback(self._declaring.discard)
 
+    def pipeline(
+        self,
+        name: str,
+        records: Records[M],
+        *,
+        stages: Iterable[object],
+        mode: str = "failfast",
+        failed: object = "failed",
+        queue: str = "default",
+        priority: int = 50,
+        limits: Iterable[Limit] = (),
+        retry: Retry = Retry.NEVER,
+    ) -> Pipeline[M]:
+        """Declare ordered stages over records: ``app.pipeline("intake", intents, stages=[normalize, publish])``.
+
+        A stage is a coroutine function that takes the record, and perhaps the run, or an object with such a method;
+        ``Stage(…)`` gives it options. ``mode`` decides what a failed stage means: the run fails (``failfast``), goes on
+        (``continue``), or fails only if the stage is required (``selective``). ``failed`` is the status of a record
+        whose run has failed, if the machine allows it; None leaves the status as it is. ``retry`` decides when a failed
+        stage is tried again; the other options are those of jobs.
+        """
+        from interlock.pipelines import Pipeline
+        from interlock.telemetry.pipelines import PipelineMetrics
+
+        if self._records.get(records.kind) is not records or self._record_engine is None:
+            raise InvalidArgumentError(
+                f"The records {records.kind!r} are not of this app.", remedy="Pass what app.records(…) returned."
+            )
+        if self._pipeline_metrics is None:
+            self._pipeline_metrics = PipelineMetrics(self._store, self.settings.metrics_prefix)
+        pipeline = Pipeline(
+            self.jobs,
+            name,
+            records,
+            self._record_engine,
+            self._pipeline_metrics,
+            stages,
+            mode=mode,
+            failed=failed,
+            queue=queue,
+            priority=priority,
+            limits=limits,
+            retry=retry,
+        )
+        self._pipelines[pipeline.name] = pipeline
+        return pipeline
+
+    @property
+    def pipelines(self) -> Mapping[str, Pipeline[Any]]:
+        """The declared pipelines by name."""
+        return MappingProxyType(self._pipelines)
+
     @property
     def record_kinds(self) -> Mapping[str, Records[Any]]:
         """The declared records by kind."""
@@ -339,4 +396,6 @@ class App:
             collectors += [self._jobs.metrics, self._jobs.journal_metrics]
         if self._events is not None:
             collectors.append(self._events.metrics)
+        if self._pipeline_metrics is not None:
+            collectors.append(self._pipeline_metrics)
         return Together(*collectors)

@@ -23,7 +23,8 @@
     │   └── StaleFenceError
     ├── JobError                   find out how the job ended
     │   ├── JobFailedError
-    │   └── JobCancelledError
+    │   ├── JobCancelledError
+    │   └── PipelineError
     ├── EventError                 reject the delivery
     │   ├── SignatureError
     │   ├── MalformedEventError
@@ -66,6 +67,7 @@ __all__ = [
     "MalformedEventError",
     "MisuseError",
     "NotFoundError",
+    "PipelineError",
     "RecordError",
     "RecordExistsError",
     "RecordNotFoundError",
@@ -342,6 +344,32 @@ class JobCancelledError(JobError):
 
     code = "job-cancelled"
     remedy = "Enqueue another job, or retry this one: interlock jobs retry ID."
+
+
+class PipelineError(JobError):
+    """A stage failed, and with it the run of its pipeline.
+
+    ``stage`` is the name of the stage, ``job`` the ID of the run, ``record`` the ID of its record, and ``error``
+    describes why the stage failed. If the stage ran in this process, ``__cause__`` is its own error.
+    """
+
+    code = "pipeline-failed"
+    remedy = "Fix the cause, then run the pipeline again."
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        job: int = 0,
+        stage: str = "",
+        record: str = "",
+        error: str = "",
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, job=job, remedy=remedy)
+        self.stage = stage
+        self.record = record
+        self.error = error
 
 
 # -- reject the delivery -----------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ SHARING = {
     conformance.JobsConformance,
     conformance.JobStoreConformance,
     conformance.JournalStoreConformance,
+    conformance.PipelineStoreConformance,
+    conformance.PipelinesConformance,
     conformance.RecordStoreConformance,
     conformance.RecordsConformance,
 }

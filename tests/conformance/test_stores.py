@@ -22,6 +22,8 @@ from interlock.testing.conformance import (
     ListConformance,
     LocksConformance,
     LockStoreConformance,
+    PipelinesConformance,
+    PipelineStoreConformance,
     ProcessConformance,
     RecordsConformance,
     RecordStoreConformance,
@@ -108,6 +110,14 @@ class TestEvents(_OnStoresOfJobs, EventsConformance):
 
 
 class TestJournalStore(_OnStoresOfJobs, JournalStoreConformance):
+    pass
+
+
+class TestPipelineStore(_OnStoresOfJobs, PipelineStoreConformance):
+    pass
+
+
+class TestPipelines(_OnStoresOfJobs, PipelinesConformance):
     pass
 
 

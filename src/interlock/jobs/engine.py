@@ -75,6 +75,8 @@ class JobEngine:
         """The read side of the jobs."""
         self.events = store_client.store.events if Capability.EVENTS in store_client.store.capabilities else None
         """Pruned along with the jobs that the events caused."""
+        self.pipelines = store_client.store.pipelines if Capability.RECORDS in store_client.store.capabilities else None
+        """Pruned like the history of jobs."""
         self.journal = store_client.store.journal if Capability.JOURNAL in store_client.store.capabilities else None
         """Sealed and pruned by the workers."""
         self.settings = store_client.settings
@@ -88,6 +90,10 @@ class JobEngine:
         """What the jobs that run here have reported."""
         self.workers: list[OpenWorker] = []
         """The open workers."""
+        self.direct_workers: dict[str, OpenWorker] = {}
+        """The open workers that run what callers in this process ask for, by queue."""
+        self.direct_names: set[str] = set()
+        """The jobs that callers may run directly."""
         self.fetchers: list[SessionListener] = []
         """The fetchers of the open workers."""
         self.coordinator: Coordinator | None = None
@@ -113,7 +119,7 @@ class JobEngine:
         """Stop the workers, and wake the callers that wait for a job."""
         self._closed = True
         try:
-            for worker in list(self.workers):
+            for worker in [*self.workers, *self.direct_workers.values()]:
                 await worker.stop()
             if self.coordinator is not None:
                 await self.coordinator.close()

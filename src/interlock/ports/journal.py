@@ -68,6 +68,9 @@ class Action(StrEnum):
     RECORD_TRANSITION = "record.transition"
     RECORD_CORRECT = "record.correct"
     RECORD_DELETE = "record.delete"
+    RECORD_STAGE_START = "record.stage_start"
+    RECORD_STAGE_COMPLETE = "record.stage_complete"
+    RECORD_STAGE_FAIL = "record.stage_fail"
 
     @property
     def subject_kind(self) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interlock.ports.locks import LockStore
     from interlock.ports.messages import Messages
     from interlock.ports.migrations import Migrations
+    from interlock.ports.pipelines import PipelineStore
     from interlock.ports.record_insight import RecordInsight
     from interlock.ports.records import RecordStore
     from interlock.ports.sessions import SessionStore
@@ -108,6 +109,11 @@ class Store(Protocol):
     @property
     def record_insight(self) -> RecordInsight:
         """The read side of records. Requires RECORDS."""
+        ...
+
+    @property
+    def pipelines(self) -> PipelineStore:
+        """Runs of stages over records. Requires JOBS and RECORDS."""
         ...
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -20,6 +20,7 @@ from interlock.ports.records import Conflict, Skipped, Written
 from interlock.records.engine import Change, Draft, Ref, existing, refusal_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from interlock.locks.lease import Lease
@@ -29,29 +30,20 @@ if TYPE_CHECKING:
     from interlock.records.engine import RecordEngine
     from interlock.records.fields import Codec, Content
 
-__all__ = ["Edit", "OpenRecord", "open_record"]
+__all__ = ["Edit", "OpenRecord", "open_record", "opened"]
 
 M = TypeVar("M", bound=BaseModel)
 
 
 class OpenRecord(Generic[M]):
-    """A record that a task is editing: the model that the block changes, and what it was read from."""
+    """A record that a task is changing: the model that its code changes, and what it was read from."""
 
     def __init__(
-        self,
-        codec: Codec[M],
-        ref: Ref,
-        stored: StoredRecord,
-        acquisition: Acquisition,
-        lease: Lease,
-        attribution: Attribution,
-        fence: int | None,
+        self, codec: Codec[M], ref: Ref, stored: StoredRecord, attribution: Attribution, fence: int | None = None
     ) -> None:
         self.codec = codec
         self.ref = ref
         self.stored = stored
-        self.acquisition = acquisition
-        self.lease = lease
         self.attribution = attribution
         self.fence = fence
         self.record = codec.model_of(stored)
@@ -88,15 +80,39 @@ class OpenRecord(Generic[M]):
         return Change(self.ref, draft, self.stored)
 
 
-class _Scope:
-    """The open edits of one task in one engine."""
+class _EditedRecord(OpenRecord[M]):
+    """A record that is edited under its lease."""
 
-    def __init__(self, engine: RecordEngine, parent: _Scope | None) -> None:
+    def __init__(
+        self,
+        codec: Codec[M],
+        ref: Ref,
+        stored: StoredRecord,
+        attribution: Attribution,
+        fence: int | None,
+        acquisition: Acquisition,
+        lease: Lease,
+    ) -> None:
+        super().__init__(codec, ref, stored, attribution, fence)
+        self.acquisition = acquisition
+        self.lease = lease
+
+
+class _Scope:
+    """The open records of one task in one engine."""
+
+    def __init__(self, engine: RecordEngine, parent: _Scope | None, *, edits: bool = True) -> None:
         self.engine = engine
         self.parent = parent
+        self.edits = edits
+        """Whether edits inside belong to it and are written with it."""
         self.task = asyncio.current_task()
         self.open: dict[Ref, OpenRecord[Any]] = {}
         self.ended = False
+
+    def take(self, ref: Ref) -> _EditedRecord[Any]:
+        """Remove an edited record, whose edit ends."""
+        return cast("_EditedRecord[Any]", self.open.pop(ref))
 
 
 _scopes: ContextVar[_Scope | None] = ContextVar("interlock_record_scope", default=None)
@@ -110,7 +126,7 @@ def _find(engine: RecordEngine, ref: Ref) -> tuple[_Scope | None, OpenRecord[Any
     while scope is not None:
         if scope.engine is engine and not scope.ended:
             if scope.task is task:
-                own = own or scope
+                own = own or (scope if scope.edits else None)
                 if ref in scope.open:
                     return scope, scope.open[ref]
             elif ref in scope.open:
@@ -125,6 +141,22 @@ def _find(engine: RecordEngine, ref: Ref) -> tuple[_Scope | None, OpenRecord[Any
 def open_record(engine: RecordEngine, ref: Ref) -> OpenRecord[Any] | None:
     """Return the record if the running task is editing it; raise if the task that started it is."""
     return _find(engine, ref)[1]
+
+
+@contextmanager
+def opened(engine: RecordEngine, record: OpenRecord[Any]) -> Iterator[None]:
+    """Let what the running task does to a record apply to its open model while the block runs.
+
+    The block writes the record itself, and holds no lease meanwhile. Edits of other records inside are on their own.
+    """
+    scope = _Scope(engine, _scopes.get(), edits=False)
+    scope.open[record.ref] = record
+    token = _scopes.set(scope)
+    try:
+        yield
+    finally:
+        scope.ended = True
+        _scopes.reset(token)
 
 
 class Edit(Generic[M]):
@@ -170,12 +202,12 @@ class Edit(Generic[M]):
         scope.open[self._ref] = opened
         return opened.record
 
-    async def _open(self) -> OpenRecord[M]:
+    async def _open(self) -> _EditedRecord[M]:
         acquisition = self._engine.acquisition(self._ref, self._wait)
         lease = await acquisition.__aenter__()
         try:
             stored = existing(self._ref, await self._engine.read(self._ref, current=True))
-            return OpenRecord(self._codec, self._ref, stored, acquisition, lease, self._attribution, self._fence)
+            return _EditedRecord(self._codec, self._ref, stored, self._attribution, self._fence, acquisition, lease)
         except BaseException as error:
             await acquisition.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -194,18 +226,18 @@ class Edit(Generic[M]):
             # Nothing is written: what the block did in its own task may not have ended.
             scope.ended = scope.ended or self._outermost
             refs = list(scope.open) if self._outermost else [self._ref]
-            opened = [scope.open.pop(ref) for ref in refs if ref in scope.open]
+            opened = [scope.take(ref) for ref in refs if ref in scope.open]
             misuse = MisuseError(f"The edit of {self._ref} ends in another task.", remedy="End it where it began.")
             await self._release(opened, MisuseError, misuse, None)
             raise misuse from error
         if not self._outermost:
-            if error is not None and (own := scope.open.pop(self._ref, None)) is not None:
-                await self._release([own], kind, error, trace)
+            if error is not None and self._ref in scope.open:
+                await self._release([scope.take(self._ref)], kind, error, trace)
             return
         scope.ended = True
         if _scopes.get() is scope:
             _scopes.set(scope.parent)
-        opened = list(scope.open.values())
+        opened = [scope.take(ref) for ref in list(scope.open)]
         if error is not None:
             await self._release(opened, kind, error, trace)
             return
@@ -217,7 +249,7 @@ class Edit(Generic[M]):
         with suppress(LeaseLostError):  # the write was made while the leases were live
             await self._release(opened, None, None, None)
 
-    async def _write(self, opened: list[OpenRecord[Any]]) -> None:
+    async def _write(self, opened: list[_EditedRecord[Any]]) -> None:
         changes = [one.change() for one in opened]
         answers = await self._engine.write(changes, {one.ref: one.lease.owner for one in opened})
         for ref, answer in answers.items():
@@ -234,7 +266,7 @@ class Edit(Generic[M]):
 
     async def _release(
         self,
-        opened: list[OpenRecord[Any]],
+        opened: list[_EditedRecord[Any]],
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,

@@ -350,6 +350,20 @@ class RecordEngine:
             self._recent.remember(change.ref, change.stored if made else None)
         return {change.ref: answer for change, answer in zip(wanted, answers, strict=True)}
 
+    async def write_by(
+        self, change: Change, owner: str | None, send: Callable[[RecordChange], Awaitable[WriteAnswer]]
+    ) -> WriteAnswer:
+        """Have a caller write one change, in a transaction of its own; ``send`` may be repeated safely.
+
+        Like :meth:`write`, it keeps what the process remembers of the record up to date.
+        """
+        given = _record_change(change, owner, secrets.token_hex(8))
+        answer = await self._store_client.repeat(lambda: send(given))
+        if isinstance(answer, Written):
+            change.made(given, answer)
+        self._recent.remember(change.ref, change.stored if isinstance(answer, Written) else None)
+        return answer
+
     async def _write_once(self, changes: Sequence[RecordChange], id: str) -> Sequence[WriteAnswer]:  # noqa: A002
         client = self._store_client
         write = client.store.records.write

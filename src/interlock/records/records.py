@@ -112,6 +112,11 @@ class Records(Generic[M]):
         return self._codec.model
 
     @property
+    def codec(self) -> Codec[M]:
+        """Turns stored records into models and back."""
+        return self._codec
+
+    @property
     def machine(self) -> Machine | None:
         """The declared machine."""
         return self._codec.machine

@@ -16,6 +16,7 @@ from interlock.backends.memory.journal import memory_journal, recorder
 from interlock.backends.memory.limits import MemoryLimits
 from interlock.backends.memory.locks import MemoryLocks
 from interlock.backends.memory.messages import MemoryMessages
+from interlock.backends.memory.pipelines import memory_pipelines
 from interlock.backends.memory.record_insight import memory_record_insight
 from interlock.backends.memory.records import memory_records
 from interlock.backends.memory.sessions import MemorySessions
@@ -77,6 +78,7 @@ class MemoryStore:
         self.locks = MemoryLocks(clock, self.sessions, self.messages, fences, record)
         self.records = memory_records(database, NAMESPACE, clock, self.locks)
         self.record_insight = memory_record_insight(database, NAMESPACE, clock)
+        self.pipelines = memory_pipelines(database, NAMESPACE, clock, self.records)
         self.claims = MemoryClaims(clock, self.sessions, self.messages, fences.next, record)
         self.cursors = MemoryCursors(clock, fences.next, record)
         self.limits = MemoryLimits(clock, self.sessions, self.messages)

@@ -18,6 +18,7 @@ from interlock.backends.postgres.journal import PostgresJournal
 from interlock.backends.postgres.limits import PostgresLimits
 from interlock.backends.postgres.locks import PostgresLocks
 from interlock.backends.postgres.messages import PostgresMessages
+from interlock.backends.postgres.pipelines import PostgresPipelines
 from interlock.backends.postgres.pool import Pool
 from interlock.backends.postgres.reader import Reader
 from interlock.backends.postgres.record_insight import PostgresRecordInsight
@@ -86,6 +87,7 @@ class PostgresStore:
         self.journal = PostgresJournal(self._connections.first, self._reader, settings.namespace, clock)
         self.records = PostgresRecords(self._connections, pool, self._reader, settings, clock)
         self.record_insight = PostgresRecordInsight(self._connections.first, self._reader, settings.namespace, clock)
+        self.pipelines = PostgresPipelines(pool, self._reader, settings, clock)
         self.limits = PostgresLimits(self._connections, settings, clock)
         self.messages.sources.append(lambda session: self.limits.turns(session, ()))
         self.jobs = PostgresJobs(pool, self.messages, settings, clock)
@@ -115,6 +117,7 @@ class PostgresStore:
         await self.locks.close()
         await self.claims.close()
         await self.records.close()
+        await self.pipelines.close()
         await self.limits.close()
         await self.events.close()
         await self.jobs.close()

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from interlock.ports.records import RecordChange
     from interlock.settings import Settings
 
-__all__ = ["PostgresRecords"]
+__all__ = ["PostgresRecords", "change_columns", "write_answer"]
 
 _sql = RecordQueries()
 _MAX_ATTEMPTS = 10  # of a create, whose record others delete and create again
@@ -231,6 +231,11 @@ class PostgresRecords:
         return [found] * len(batch)
 
 
+def change_columns(change: RecordChange) -> Iterable[Any]:
+    """Return a single change as the arrays that functions take."""
+    return [[value] for value in _row(0, change)]
+
+
 def _row(number: int, change: RecordChange) -> tuple[Any, ...]:
     """Return one change as the function takes it."""
     kind, id, uid, expected, status, body, owner, fence, entry = change  # noqa: A001
@@ -286,11 +291,12 @@ def _answers(writes: Sequence[_Write], rows: Iterable[Any]) -> Sequence[Sequence
         if row[0] == "blocked":
             blocked.add(number)
         else:
-            answers[number].append(_answer(row))
+            answers[number].append(write_answer(row))
     return [None if number in blocked else answer for number, answer in enumerate(answers)]
 
 
-def _answer(row: Any) -> WriteAnswer:
+def write_answer(row: Any) -> WriteAnswer:
+    """Return the answer to a change from its row."""
     answer, version, at, details = row
     if answer == "written":
         return Written(version, seconds(at))

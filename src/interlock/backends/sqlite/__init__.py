@@ -25,6 +25,7 @@ from interlock.backends.sqlite.journal import SqliteJournal
 from interlock.backends.sqlite.limits import SqliteLimits
 from interlock.backends.sqlite.locks import SqliteLocks
 from interlock.backends.sqlite.messages import SqliteMessages
+from interlock.backends.sqlite.pipelines import SqlitePipelines
 from interlock.backends.sqlite.queries import LockQueries
 from interlock.backends.sqlite.reader import Reader
 from interlock.backends.sqlite.record_insight import SqliteRecordInsight
@@ -99,6 +100,7 @@ class SqliteStore:
             self._writer.run, self._reader.run, settings.namespace, clock, self.locks.holder, self.locks.why_ended
         )
         self.record_insight = SqliteRecordInsight(self._writer.run, self._reader.run, settings.namespace, clock)
+        self.pipelines = SqlitePipelines(self._writer.run, self._reader.run, settings.namespace, clock, self.records)
         self.jobs = self._jobs()
         self.insight = SqliteJobInsight(self.jobs)
         self.events = SqliteEvents(self.jobs)

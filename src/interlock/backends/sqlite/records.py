@@ -79,13 +79,14 @@ class SqliteRecords:
 
     async def write(self, changes: Sequence[RecordChange]) -> Sequence[WriteAnswer]:
         """Make all changes or none."""
-        return await self._write(lambda db: self._write_all(db, changes))
+        return await self._write(lambda db: self.write_within(db, changes))
 
     async def _fetch(self, statement: str, values: dict[str, Any]) -> Sequence[StoredRecord]:
         values = {"namespace": self._namespace, **values}
         return await self._read(lambda db: [_record(row) for row in db.execute(statement, values)])
 
-    def _write_all(self, db: sqlite3.Connection, changes: Sequence[RecordChange]) -> Sequence[WriteAnswer]:
+    def write_within(self, db: sqlite3.Connection, changes: Sequence[RecordChange]) -> Sequence[WriteAnswer]:
+        """Make all changes or none, in the current transaction."""
         states = [self._state(db, change) for change in changes]
         refusals = [self._refusal(db, change, state) for change, state in zip(changes, states, strict=True)]
         if any(refusal is not None for refusal in refusals):

@@ -1,4 +1,4 @@
-"""Removes what is old: the history of jobs, the events that caused them, and sealed journal entries."""
+"""Removes what is old: the history of jobs, their events, runs of pipelines, and sealed journal entries."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ async def prune_periodically(engine: JobEngine, health: Health) -> None:
             removed = await engine.jobs.prune(engine.settings.keep_history, limit=_MAX_ROWS)
             if engine.events is not None:
                 removed = max(removed, await engine.events.prune(limit=_MAX_ROWS))
+            if engine.pipelines is not None:
+                removed = max(removed, await engine.pipelines.prune(engine.settings.keep_history, limit=_MAX_ROWS))
             if engine.journal is not None:
                 removed = max(removed, await engine.journal.prune(engine.settings.keep_journal, limit=_MAX_ROWS))
 

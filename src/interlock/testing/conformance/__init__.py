@@ -28,6 +28,8 @@ from interlock.testing.conformance.limits.users import LimitsConformance
 from interlock.testing.conformance.locks.processes import ProcessConformance
 from interlock.testing.conformance.locks.store import LockStoreConformance
 from interlock.testing.conformance.locks.users import LocksConformance
+from interlock.testing.conformance.pipelines.store import PipelineStoreConformance
+from interlock.testing.conformance.pipelines.users import PipelinesConformance
 from interlock.testing.conformance.records.store import RecordStoreConformance
 from interlock.testing.conformance.records.users import RecordsConformance
 
@@ -47,6 +49,8 @@ __all__ = [
     "ListConformance",
     "LockStoreConformance",
     "LocksConformance",
+    "PipelineStoreConformance",
+    "PipelinesConformance",
     "ProcessConformance",
     "RecordStoreConformance",
     "RecordsConformance",

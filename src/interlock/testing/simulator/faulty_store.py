@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from interlock.ports.messages import Messages
     from interlock.ports.migrations import Migrations
+    from interlock.ports.pipelines import PipelineStore
     from interlock.ports.record_insight import RecordInsight
     from interlock.ports.records import RecordStore
     from interlock.ports.sessions import SessionCard, SessionStore
@@ -104,6 +105,11 @@ class FaultyStore:
     def record_insight(self) -> RecordInsight:
         """The store's own: the simulation has no faults for records yet."""
         return self._store.record_insight
+
+    @property
+    def pipelines(self) -> PipelineStore:
+        """The store's own: the simulation has no faults for pipelines yet."""
+        return self._store.pipelines
 
     @property
     def insight(self) -> JobInsight:

@@ -13,6 +13,7 @@ __all__ = [
     "LimitQueries",
     "LockQueries",
     "MessageQueries",
+    "PipelineQueries",
     "RecordInsightQueries",
     "RecordQueries",
     "SessionQueries",
@@ -200,3 +201,14 @@ class SessionQueries(Queries, package=_PACKAGE, files=("sessions",)):
     leave: str
     note_blocked: str
     sweep: str
+
+
+class PipelineQueries(Queries, package=_PACKAGE, files=("pipelines",)):
+    """Runs of pipelines and their stages."""
+
+    save: str
+    get: str
+    list_all: str
+    list_record: str
+    stages: str
+    prune: str

@@ -12,6 +12,7 @@ __all__ = [
     "LimitQueries",
     "LockQueries",
     "MessageQueries",
+    "PipelineQueries",
     "RecordInsightQueries",
     "RecordQueries",
     "SessionQueries",
@@ -212,3 +213,19 @@ class RecordQueries(Queries, package=_PACKAGE, files=("records",)):
     insert_record: str
     update_record: str
     delete_record: str
+
+
+class PipelineQueries(Queries, package=_PACKAGE, files=("pipelines",)):
+    """Runs of pipelines and their stages."""
+
+    fetch_in_force: str
+    last_checkpoint: str
+    save_run: str
+    save_stage: str
+    get: str
+    list_all: str
+    list_record: str
+    stages: str
+    old_runs: str
+    delete_runs: str
+    delete_stages: str
