@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SECTIONS = ("jobs", "lanes", "locks", "limits", "events", "claims", "workers")
 
 
-@pytest.mark.parametrize("root", ["", "/ops/interlock"])
+@pytest.mark.parametrize("root", ["/ops/interlock", pytest.param("", marks=pytest.mark.full)])
 async def test_every_link_leads_to_a_page_under_whatever_prefix(bot: Bot, root: str) -> None:
     asker = Asker(bot.app, root=root)
     seen: set[str] = set()
