@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
+import pytest
+
+from interlock import App
 from interlock.backends.browsing import Found, merged
+from interlock.ports.job_views import JobFilter
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def look(numbers: list[int], before: int, scan: int, wanted: int) -> Found:
@@ -35,3 +43,24 @@ def test_paging_shows_everything_once_and_in_order() -> None:
 
 def test_nothing_of_nothing() -> None:
     assert merged([], 5) == ([], None)
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_a_store_that_answers_slowly_shows_more_than_the_first_look_finds(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/bot.db" if store == "sqlite" else request.getfixturevalue("complete_postgres_url")
+    async with App(url, namespace="mine") as mine, App(url, namespace="theirs") as theirs:
+        wanted = await mine.job(name="work")(_nothing).enqueue()
+        other = theirs.job(name="work")(_nothing)
+        for _ in range(12):
+            await other.enqueue()
+        monkeypatch.setattr(f"interlock.backends.{store}.job_insight.SECONDS", -1.0)
+
+        found = await mine.insight._stores.store.insight.numbers(JobFilter(), limit=9)
+
+    assert (list(found.ids), found.more) == ([wanted.id], None)
+
+
+async def _nothing() -> None:
+    pass

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_AT_ONCE", "SECONDS", "Found", "merged"]
 
 SECONDS = 0.06
-"""After so many seconds no further scan is started."""
+"""After so many seconds no third scan is started. The first reads few rows; the second finds what it missed."""
 MAX_AT_ONCE = 10_000
 """Up to so many rows of one state are read at once. Beyond that a list is made by scanning IDs."""
 

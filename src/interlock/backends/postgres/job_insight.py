@@ -88,7 +88,7 @@ class PostgresJobInsight:
         more: int | None = _NEWEST if before is None else before
         began = time.perf_counter()
         for n in range(_ROUNDS):
-            if more is None or len(ids) >= limit or (n and time.perf_counter() - began > SECONDS):
+            if more is None or len(ids) >= limit or (n > 1 and time.perf_counter() - began > SECONDS):
                 break
             left = limit - len(ids)
             sources = browse(self._fetch, self._namespace, filter, more, left, n)

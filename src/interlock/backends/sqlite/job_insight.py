@@ -138,7 +138,7 @@ def _numbers(rows: JobRows, wanted: JobFilter, limit: int, before: int | None) -
     more: int | None = _NEWEST if before is None else before
     began = time.perf_counter()
     for n in range(_ROUNDS):
-        if more is None or len(ids) >= limit or (n and time.perf_counter() - began > SECONDS):
+        if more is None or len(ids) >= limit or (n > 1 and time.perf_counter() - began > SECONDS):
             break
         found, more = merged(browse(rows, wanted, more, limit - len(ids)), limit - len(ids))
         ids += found
