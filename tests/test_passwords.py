@@ -70,7 +70,7 @@ def test_no_error_shows_the_password_of_the_address_to_listen_at(host: str) -> N
 async def test_no_log_shows_the_password_of_the_address_to_listen_at(
     complete_postgres_url: str, rest: str, everything_logged: pytest.LogCaptureFixture
 ) -> None:
-    locks = Locks.from_url(complete_postgres_url, listen_url=f"postgresql://bot:{CANARY}@{rest}", store_wait=0.2)
+    locks = Locks.from_url(complete_postgres_url, listen_url=f"postgresql://bot:{CANARY}@{rest}", store_wait=2)
 
     async with locks, locks.acquire("key"):
         await until(lambda: [record for record in everything_logged.records if "listen" in record.message], within=20)
