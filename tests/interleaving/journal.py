@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from interlock.ports.store import Store
     from tests.interleaving.lab import Lab
 
-__all__ = ["JOURNAL_ACTS", "JOURNAL_BUGS", "count_steps", "meet"]
+__all__ = ["JOURNAL_ACTS", "JOURNAL_BUGS", "KEEP", "count_steps", "meet", "prepare"]
 
 _ENTRY = NewEntry(Attribution("ann", "why"), "lock.force_release", "lock", "k", '{"a": 1}')
-_KEEP = 50.0
+KEEP = 50.0
 _EMPTY = "delete from interlock.journal; delete from interlock.journal_seal; delete from interlock.journal_verification"
 
 
@@ -31,7 +31,7 @@ async def _seal(store: Store) -> None:
 
 
 async def _prune(store: Store) -> None:
-    await store.journal.prune(_KEEP, limit=2)
+    await store.journal.prune(KEEP, limit=2)
 
 
 async def _verify(store: Store) -> None:
