@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["FAULTS", "KINDS", "Place", "place"]
+__all__ = ["FAULTS", "KINDS", "PROCESSES", "Place", "place"]
 
 KINDS = ("sqlite", "postgres", "redis")
-_PROCESSES = {"kill -9", "SIGTERM", "short pause", "pause", "long pause"}
+PROCESSES = {"kill -9", "SIGTERM", "short pause", "pause", "long pause"}
 _NETWORK = {"reset", "blackhole", "half_open", "drop_replies", "delay", "refuse"}
-_SERVERS = _PROCESSES | _NETWORK | {"server restart", "server crash"}
+_SERVERS = PROCESSES | _NETWORK | {"server restart", "server crash"}
 FAULTS = {
-    "sqlite": _PROCESSES | {"write lock held"},
+    "sqlite": PROCESSES | {"write lock held"},
     "postgres": _SERVERS,
     "redis": _SERVERS,
-    "forgetful redis": _PROCESSES | _NETWORK | {FLUSH, FlushFaults.restart_name, FlushFaults.crash_name},
+    "forgetful redis": PROCESSES | _NETWORK | {FLUSH, FlushFaults.restart_name, FlushFaults.crash_name},
 }
 """What must have fired in a run on each kind of store."""
 
