@@ -146,9 +146,10 @@ class Reference:
             self._replace(id_, new, "record.update", fence)
 
     def update_many(self, ids: list[str], values: dict[str, Any]) -> None:
-        new = {id_: self._changed(self.get(id_), values) for id_ in sorted(set(ids))}
-        for id_, one in new.items():
-            _check(self.records[id_].status, one.status)
+        new: dict[str, Kept] = {}
+        for id_ in sorted(set(ids)):  # the first problem in this order is the one that is reported
+            new[id_] = self._changed(self.get(id_), values)
+            _check(self.records[id_].status, new[id_].status)
         for id_, one in new.items():
             if one.shown != self.records[id_].shown:
                 self._replace(id_, one, "record.update", None)
