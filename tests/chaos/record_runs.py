@@ -70,7 +70,7 @@ def judge_records(
             "acknowledged without an entry",
             "refused with an entry",
             "made twice",
-            "entries of nobody",
+            "entries without a change",
             "other than asked for",
             "versions with gaps",
             "wrong steps",
@@ -94,7 +94,7 @@ def judge_records(
     for name, its in by_change.items():
         change_of = asked.get(name)
         if change_of is None and its:
-            found["entries of nobody"].append(str(its[0]))
+            found["entries without a change"].append(str(its[0]))
         elif any((one.action, one.record) != (_ACTIONS[change_of.kind], change_of.record) for one in its if change_of):
             found["other than asked for"].append(f"{change_of}: {its}")
     writes = Counter((one.after or {}).get("_write") for one in entries)

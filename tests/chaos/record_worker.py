@@ -45,7 +45,7 @@ class Counted(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class RecordPlan(BasePlan):
-    """What every process of a records run does."""
+    """The work of every process of a records run."""
 
     records: int = 10
     increments: int = 1000
@@ -86,7 +86,7 @@ class Changer(Actor):
         super().__init__(plan, who, seed, _Face(self.app))  # type: ignore[arg-type]
         self.plan = plan
         self._count = 0
-        # What a predecessor had under way when it was killed may have been made; it is not counted, but done again.
+        # A change that a predecessor had under way when it was killed may have been made. It is not counted here.
         self._left = plan.increments - increments_of(Path(plan.folder), who.partition(".")[0])
 
     async def work(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Records under faults: whatever is killed, paused, cut or restarted, every change is made once, with one entry.
+"""Records under faults: every change is made once, with one entry, while processes and servers are killed or paused.
 
 Each process keeps a log of its own. What it acknowledged must have an entry, what was refused must have none, and for
 what was under way when it was killed the journal decides. Sealers run all the time. The figures of the long form are
@@ -84,7 +84,7 @@ def test_a_bad_history_is_noticed() -> None:
     )
     assert "acknowledged without an entry" in _noticed([*CHANGES, Change("d", "edit", "r0", "done")], ENTRIES)
     assert "refused with an entry" in _noticed([CHANGES[0]._replace(end="refused"), *CHANGES[1:]], ENTRIES)
-    assert "entries of nobody" in _noticed(CHANGES[1:], ENTRIES)
+    assert "entries without a change" in _noticed(CHANGES[1:], ENTRIES)
     assert "other than asked for" in _noticed([CHANGES[0]._replace(kind="update"), *CHANGES[1:]], ENTRIES)
     assert "versions with gaps" in _noticed(CHANGES, [*ENTRIES[:2], *ENTRIES[3:]])
     assert "wrong sums" in _noticed(CHANGES, ENTRIES, RECORD.model_copy(update={"count": 0}))

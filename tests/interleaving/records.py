@@ -1,7 +1,7 @@
 """Every two operations on records, and seals and prunes of the journal, that meet at a chosen step.
 
 The operations are those of :class:`Records`, with their real engine. Only leases are not waited for: an operation that
-finds a record leased is refused, because the side that stands still would keep it leased.
+finds a record leased is refused, because the halted side would keep it leased.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Side:
         self.metrics = engine.metrics
         self.records: Records[Counted] = Records(engine, Counted, name="k")
 
-    async def stand_still(self) -> None:
-        """Be at a step between two transactions."""
+    async def halt(self) -> None:
+        """Be at a step between two transactions, where the gate can halt this side."""
         await self._store._reader.fetch("select gate.pass()")
 
 
@@ -73,7 +73,7 @@ async def _call(operation: Callable[[], Awaitable[Any]]) -> Any:
 
 
 class _Port:
-    """A port of the store. Before calls of the gated methods the side can stand still."""
+    """A port of the store. Before calls of the gated methods the side can be halted."""
 
     def __init__(self, side: Side, port: Any, *gated: str) -> None:
         self._side = side
@@ -86,7 +86,7 @@ class _Port:
             return method
 
         async def call(*args: Any, **options: Any) -> Any:
-            await self._side.stand_still()
+            await self._side.halt()
             return await method(*args, **options)
 
         return call
@@ -283,7 +283,7 @@ async def count_record_steps(lab: Lab, act: str) -> int:
 
 
 async def meet_at(lab: Lab, step: int, first: str, second: str) -> list[str]:
-    """Let the second come while the first stands still at a step; return what is wrong then."""
+    """Let the second come while the first is halted at a step; return what is wrong then."""
     there = await _prepare(lab)
     sides = {"a": first, "b": second}
     first_side, second_side = await _side(lab, lab.first, "a", first), await _side(lab, lab.second, "b", second)
