@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from interlock.ports.store import Store
 
-__all__ = ["BY", "WHY", "Subjects", "event", "run_rounds"]
+__all__ = ["BY", "WHY", "Subjects", "dying_steps", "event", "run_rounds"]
 
 Subjects = dict[str, list[Any]]
 """For each operation the jobs, lanes, locks, claims or events to perform it on, once each."""
@@ -79,7 +79,7 @@ async def _operate(
     planted: bool,
 ) -> None:
     later = _plant() if planted else []
-    die_at = _steps()
+    die_at = dying_steps()
     store, durable = from_url(url, settings=Settings()), None
     await store.open()
     if journal_url is not None:
@@ -117,7 +117,7 @@ async def _perform(store: Store, operations: Operations, action: str, ref: Any) 
             await operations.replay(event(number, f"replay of {ref}", ref), **how)
 
 
-def _steps() -> Callable[[int], None]:
+def dying_steps() -> Callable[[int], None]:
     """Count statements on SQLite and writes to sockets; return a function that chooses the one to die at."""
     left = 0
 
