@@ -13,7 +13,7 @@ PARALLEL := -n 5 --dist loadscope
 # Runs under faults have worker processes of their own.
 PARALLEL_FAULTS := -n 2 --dist loadscope
 
-.PHONY: setup demo test test-full test-system lint chaos bench bench-compare coverage clean
+.PHONY: setup demo example-bridge-lite test test-full test-system lint chaos bench bench-compare coverage clean
 
 setup: $(READY)
 
@@ -30,6 +30,11 @@ $(DEMO_READY): pyproject.toml
 
 demo: $(DEMO_READY)
 	$(BIN)/interlock demo
+
+# Intents flow, reviewers correct them, workers are killed: SECONDS of it, and an audit.
+SECONDS ?= 60
+example-bridge-lite: $(DEMO_READY)
+	cd examples/bridge_lite && $(abspath $(BIN))/python -m bridge.story --seconds $(SECONDS)
 
 # What a newcomer runs: every promise on every store.
 test: setup

@@ -1,0 +1,1 @@
+"""The re-evaluation API."""

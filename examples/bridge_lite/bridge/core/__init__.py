@@ -1,0 +1,1 @@
+"""The intent, the changes that it allows, and the operations on it."""

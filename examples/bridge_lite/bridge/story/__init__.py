@@ -1,0 +1,1 @@
+"""A live story: intents flow, reviewers correct them, workers are killed, and at the end everything is audited."""
