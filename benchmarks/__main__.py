@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.bridge.suite import judge_bridge, run_bridge
 from benchmarks.claims.rates import RAW, interlock_claims, interlock_claims_done, per_second
 from benchmarks.harness import Report, console
 from benchmarks.insight.suite import judge_insight, run_insight
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from benchmarks.locks.contended import Turns
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("locks", "claims", "limits", "jobs", "webhooks", "insight", "records")
+PARTS = ("locks", "claims", "limits", "jobs", "webhooks", "insight", "records", "bridge")
 STORES = ("memory", "sqlite", "postgres", "redis")
 PEERS = ("asyncio", "filelock", "advisory", "redis-py", "python-redis-lock", "pottery")
 
@@ -166,6 +167,9 @@ async def run(options: argparse.Namespace, directory: Path, postgres: PostgresSe
         elif part == "records":
             await run_records(report, where["postgres"], rounds=rounds, seconds=seconds)
             judge_records(report)
+        elif part == "bridge":
+            await run_bridge(report, where, rounds=rounds, quick=options.quick)
+            judge_bridge(report)
         elif part == "insight":
             await run_insight(report, directory, quick=options.quick)
             judge_insight(report)
