@@ -198,7 +198,7 @@ async def test_closing_does_not_wait_for_who_reads_nothing(monkeypatch: pytest.M
 
 
 async def test_who_reads_nothing_for_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.web.stream._STALLED_SECONDS", 0.01)
+    monkeypatch.setattr("interlock.web.stream.STALLED_SECONDS", 0.01)
     hub = Hub(Pulse(), every=0.001)
     browser = Browser(hub)
     await browser.pulse()

@@ -78,7 +78,7 @@ def job_data(job: JobView, *, brief: bool = False) -> dict[str, Any]:
 
 def progress_text(progress: Progress) -> str:
     """A progress in a few words: ``40%: copying``."""
-    percent = f"{progress.fraction:.0%}"
+    percent = f"{progress.percent}%"
     return f"{percent}: {progress.message}" if progress.message else percent
 
 

@@ -67,6 +67,11 @@ class Progress(NamedTuple):
     at: float
     """When it was reported, by the worker's clock."""
 
+    @property
+    def percent(self) -> int:
+        """Whole percent, rounded down, so that nothing but 1 is shown as 100."""
+        return int(self.fraction * 100 + 1e-9)
+
 
 class JobReport(NamedTuple):
     """What one fetch of a job has to append."""

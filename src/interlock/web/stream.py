@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-__all__ = ["Hub"]
+__all__ = ["HEADERS", "STALLED_SECONDS", "Hub", "event_bytes", "left"]
 
 _log = logging.getLogger("interlock.web")
 MAX_STREAMS = 100
@@ -30,9 +30,9 @@ _EVERY = 1.0
 _LOOK_EVERY = 0.2
 """How often to check whether the server is about to end; not every server notifies the app."""
 _HEARTBEAT_SECONDS = 15.0
-_STALLED_SECONDS = 30.0
+STALLED_SECONDS = 30.0
 _PARTING_SECONDS = 0.5
-_HEADERS = [
+HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),  # otherwise nginx would buffer it
@@ -72,6 +72,11 @@ class Hub:
         self._number = 0
         self._closed = False
 
+    @property
+    def closed(self) -> bool:
+        """Whether all streams are to end."""
+        return self._closed
+
     def __len__(self) -> int:
         return len(self._streams)
 
@@ -93,13 +98,13 @@ class Hub:
             why = b"The server is shutting down.\n" if self._closed else b"Too many streams are open.\n"
             await answer(send, 503, why, more=[(b"retry-after", b"5")])
             return
-        await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+        await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
         stream = _Stream(sent=-1 if self._newest else self._number)
         sending = stream.sending = asyncio.ensure_future(self._send_all(stream, send))
-        leaving = asyncio.ensure_future(_left(receive))
+        leaving = asyncio.ensure_future(left(receive))
         self._streams.add(stream)
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="interlock-web-pulse")
@@ -118,7 +123,7 @@ class Hub:
         part = b"retry: 1000\n\n"
         with contextlib.suppress(TimeoutError):  # it no longer reads: treat it as gone
             while not self._closed:
-                async with asyncio.timeout(_STALLED_SECONDS):
+                async with asyncio.timeout(STALLED_SECONDS):
                     await send({"type": "http.response.body", "body": part, "more_body": True})
                 part = b": still here\n\n"
                 with contextlib.suppress(TimeoutError):
@@ -144,7 +149,7 @@ class Hub:
             try:
                 while not asked.done() and not self._closed:
                     await asyncio.wait((asked,), timeout=_LOOK_EVERY)
-                    self._look_at_server()
+                    self.look_at_server()
                 if asked.done():
                     self._newest = asked.result()
                     self._number += 1
@@ -154,30 +159,31 @@ class Hub:
                 asked.cancel()
             while (left := due - loop.time()) > 0 and not self._closed:
                 await asyncio.sleep(min(_LOOK_EVERY, left))
-                self._look_at_server()
+                self.look_at_server()
 
     async def _asked(self) -> bytes:
         """The current state as an event, or that the store is unavailable."""
         try:
-            return _event("pulse", await self._pulse())
+            return event_bytes("pulse", await self._pulse())
         except InterlockError as error:
-            return _event("away", {"reason": error.code})
+            return event_bytes("away", {"reason": error.code})
         except Exception as error:  # noqa: BLE001 - the streams go on, and the next time it may work
             emit(_log, logging.ERROR, "pulse_failed", error=repr(error))
-            return _event("away", {"reason": "failed"})
+            return event_bytes("away", {"reason": "failed"})
 
-    def _look_at_server(self) -> None:
+    def look_at_server(self) -> None:
         """Whether the uvicorn server is shutting down. It waits for open streams without notifying the app."""
         server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
         if type(server).__module__.startswith("uvicorn.") and getattr(server, "should_exit", False):
             self.close()
 
 
-def _event(name: str, data: Mapping[str, Any]) -> bytes:
+def event_bytes(name: str, data: Mapping[str, Any]) -> bytes:
+    """One Server-Sent Event."""
     return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
 
 
-async def _left(receive: Receive) -> None:
+async def left(receive: Receive) -> None:
     """Wait until the browser disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass

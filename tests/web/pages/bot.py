@@ -9,16 +9,19 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from interlock import App, Cooldown, Event, GitHub, Retry, Slots
+from interlock import App, Cooldown, Event, GitHub, Retry, Slots, current_job
 from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock import Receipt
+    from interlock.jobs import CurrentJob
     from interlock.ports.jobs import JobState
 
 SECRET = "a secret that signs webhooks"
+CHATS: dict[int, CurrentJob] = {}
+"""The jobs named ``chat`` that were started, by ID, so that a test can have them say more."""
 
 
 @dataclass
@@ -126,6 +129,15 @@ def make_bot(url: str, **settings: Any) -> Bot:
     @app.job(lane="{lane}", limits=[Slots("odd", 1, key="{lane}")], retry=Retry.NEVER)
     async def odd(lane: str, how: str = "", text: str = "") -> Any:
         return await behave(how, text)
+
+    @app.job(retry=Retry.NEVER)
+    async def chat(lines: list[str], fraction: float = 0.4, message: str = "chatting", how: str = "") -> Any:
+        for line in lines:
+            level, _, text = line.rpartition("|")
+            current_job().log(text, level=level or "info")
+        current_job().progress(fraction, message)
+        CHATS[current_job().id] = current_job()
+        return await behave(how, "chatted")
 
     @app.job(queue="mail")
     async def mail(to: str) -> None: ...

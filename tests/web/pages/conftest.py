@@ -20,6 +20,7 @@ async def bot(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bot]:
     monkeypatch.setattr("interlock.jobs.worker.watchdog._INTERVAL", 0.02)
     monkeypatch.setattr("interlock.jobs.worker.start_reporter._INTERVAL", 0.0)
     monkeypatch.setattr("interlock.jobs.worker.start_reporter._MIN_SECONDS", 0.0)
+    monkeypatch.setattr("interlock.jobs.worker.log_reporter._INTERVAL", 0.0)
     made = make_bot("memory://")
     async with made.app as app, app.worker(concurrency=20):
         await furnish(made)

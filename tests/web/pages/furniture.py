@@ -49,6 +49,7 @@ async def _jobs(bot: Bot) -> None:
     await bot.until(things["waiting"], "waiting")
     things["done"] = await bot.enqueue("sync", lane="done", text=HOSTILE)
     await bot.until(things["done"], "done")
+    things["chatty"] = await bot.enqueue("chat", lines=[HOSTILE, HOSTILE], message=HOSTILE, how="stay")
     things["failed"] = await bot.enqueue("odd", lane="failed", how="fail", text=HOSTILE)
     await bot.until(things["failed"], "failed")
     things["failed_long"] = await bot.enqueue("odd", lane="failed", how="fail", text=LONG)

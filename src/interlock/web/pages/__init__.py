@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from interlock.web.links import path_of
+from interlock.web.log_stream import LogStreams
 from interlock.web.pages.actions import Actions
 from interlock.web.pages.api import Api, api_error, handles_api
 from interlock.web.pages.details import KINDS, Details
@@ -46,6 +47,8 @@ def routes(web: Web) -> list[BaseRoute]:
         Route("/journal/{ref}", site.handles(details.journal_entry)),
         Route("/api/journal/{ref}", handles_api(api.journal_entry)),
         Route("/api/journal", handles_api(_named(partial(api.list, kind="journal")))),
+        Route("/api/jobs/{ref}/log", handles_api(api.log)),
+        Route("/api/jobs/{ref}/log/stream", LogStreams(web), methods=["GET"]),
         Route("/api/explain/{kind}/{ref:path}", handles_api(api.explain)),
     ]
     for kind in KINDS:

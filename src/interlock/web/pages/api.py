@@ -13,6 +13,7 @@ from interlock.errors import InterlockError, InvalidArgumentError
 from interlock.insight import data
 from interlock.insight.insight import Kind
 from interlock.web.links import check_path
+from interlock.web.log_stream import after_of
 from interlock.web.pages.bulk import asked
 from interlock.web.pages.details import looked_up, number_of
 from interlock.web.pages.faults import fault_of
@@ -29,6 +30,7 @@ __all__ = ["Api", "api_error", "handles_api"]
 
 _MAX_SECONDS = 24 * 3600.0
 _MAX_BUCKETS = 1000
+_MAX_LOG_LINES = 10_000
 
 
 class Api:
@@ -62,6 +64,12 @@ class Api:
     async def thing(self, request: Request, kind: str) -> Response:
         """One thing."""
         return _json(data(await looked_up(self.site.app.insight, kind, request)))
+
+    async def log(self, request: Request) -> Response:
+        """A part of a job's log: ``?after=0&limit=1000``."""
+        limit = int(_figure(request, "limit", 1000.0, _MAX_LOG_LINES))
+        found = await self.site.app.insight.job_log(number_of(request, "job"), after=after_of(request), limit=limit)
+        return _json(data(found))
 
     async def journal_entry(self, request: Request) -> Response:
         """One journal entry, with the difference that the change made."""

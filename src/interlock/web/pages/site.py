@@ -22,6 +22,7 @@ from interlock.web.links import check_path, has_controls, url
 from interlock.web.pages import charts, formatting
 from interlock.web.pages.faults import fault_of
 from interlock.web.pages.icons import LOGO, icon
+from interlock.web.pages.log_lines import shown_lines
 from interlock.web.pages.markup import json_html, sentence
 from interlock.web.pages.related import related
 from interlock.web.pages.static import static_version
@@ -175,7 +176,9 @@ def _environment() -> Environment:
         "parts_of": charts.parts_of,
         "related": related,
         "sentence": _sentence,
+        "shown_lines": shown_lines,
         "squares": charts.squares,
+        "time_of_day": _time_of_day,
         "version": static_version,
     }
     return environment
@@ -206,6 +209,14 @@ def _ago(context: Context, at: float | None) -> Markup:
 def _lasting(context: Context, since: float) -> Markup:
     """How long something lasts already; it goes on counting in the browser."""
     return _time(since, "for", formatting.long_span((context["seen_at"] or since) - since))
+
+
+def _time_of_day(at: float) -> Markup:
+    """The time of a log line, with the date to hover."""
+    moment = as_datetime(at)
+    return Markup('<time datetime="{}" title="{:%Y-%m-%d %H:%M:%S} UTC">{:%H:%M:%S}.{:03d}</time>').format(
+        as_text(at), moment, moment, moment.microsecond // 1000
+    )
 
 
 def _time(at: float, form: str, text: str) -> Markup:

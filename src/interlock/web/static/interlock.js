@@ -34,6 +34,8 @@
       return;
     }
     if (old.isEqualNode(next)) return;
+    // Whoever reads further up in a log, or has paused it, keeps the lines that are in sight.
+    if (old.hasAttribute("data-log") && !follows(old)) return;
     mergeAttributes(old, next);
     mergeChildren(old, next);
   }
@@ -84,11 +86,43 @@
       if (style !== "merge") return false;
       const next = fragment.querySelector ? fragment.querySelector("#live") || fragment : fragment;
       if (next.id === "live") mergeAttributes(target, next);
+      const following = $$("[data-log]", target).filter(follows);
       mergeChildren(target, next);
+      following.forEach(toEnd);
       arrived();
       return [target];
     },
   });
+
+  /* -- logs --------------------------------------------------------------------------------------------------------- */
+
+  // A log that is scrolled to its end stays there when lines are added, unless it is paused.
+  let held = false; // by the button
+  const atEnd = (log) => log.scrollHeight - log.scrollTop - log.clientHeight < 24;
+  const follows = (log) => !held && atEnd(log);
+  const toEnd = (log) => (log.scrollTop = log.scrollHeight);
+
+  function showLogs() {
+    const log = $("[data-log]");
+    const pause = $("[data-log-pause]");
+    if (!log || !pause) return;
+    const still = !follows(log);
+    const word = still ? "Follow" : "Pause";
+    if (pause.textContent !== word) pause.textContent = word;
+    pause.setAttribute("aria-pressed", String(still));
+  }
+
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("[data-log-pause]")) return;
+    const log = $("[data-log]");
+    held = follows(log);
+    if (!held) {
+      toEnd(log);
+      refresh();
+    }
+    showLogs();
+  });
+  document.addEventListener("scroll", (event) => event.target.dataset?.log !== undefined && showLogs(), true);
 
   /* -- times -------------------------------------------------------------------------------------------------------- */
 
@@ -127,6 +161,7 @@
     const seen = Number(live()?.dataset.seen);
     if (seen) ahead = Date.now() / 1000 - seen;
     tick();
+    showLogs();
   }
 
   /* -- live --------------------------------------------------------------------------------------------------------- */
@@ -223,7 +258,8 @@
       // Where no figure changed, little else can have; it is looked at all the same, but not so often.
       const same = data.version && data.version === version && !missed;
       version = data.version;
-      if (!same || performance.now() - refreshed > 2500) refresh();
+      // A log grows without any figure changing.
+      if (!same || $("[data-log-live]") || performance.now() - refreshed > 2500) refresh();
     });
     stream.addEventListener("away", () => {
       away = true;
@@ -390,6 +426,7 @@
   const current = $(".nav a[aria-current]");
   if (current) current.parentElement.scrollLeft = current.offsetLeft - innerWidth / 3;
 
+  $$("[data-log]").forEach(toEnd);
   arrived();
   show();
   setInterval(tick, 1000);
