@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.pacing import seconds
 from interlock.backends.postgres.job_browse import ENDED, sql
+from interlock.backends.queue_views import queue_views
 from interlock.ports.insight import MAX_COUNTED, Change, Changes, JobCounts
-from interlock.ports.job_views import QueueView
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from interlock.backends.postgres.job_browse import Fetch
 
@@ -53,10 +53,10 @@ async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tupl
     else:
         ended = dict(await fetch(sql.count_ended_here, MAX_COUNTED))
     states.update({state: ended.get(number, 0) for state, number in ENDED.items()})
-    queues = {queue for counter in found.values() for queue in counter} | set(workers)
+    queues = {queue for counter in found.values() for queue in counter}
     return JobCounts(
         states=states,
-        queues=[_queue(queue, found, oldest, workers[queue], runners[queue]) for queue in sorted(queues)],
+        queues=queue_views(queues, found, oldest, workers, runners),
         names={queue: frozenset(ready) for queue, ready in names.items()},
         lanes_running=other["lanes_running"],
         lanes_fetched=other["lanes_fetched"],
@@ -67,30 +67,6 @@ async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tupl
         limits_waiting=states[JobState.WAITING],
         orphans=other["orphans"],
         seen_at=seconds(now),
-    )
-
-
-def _queue(
-    queue: str,
-    found: Mapping[JobState, Counter[str]],
-    oldest: Mapping[JobState, Mapping[str, float]],
-    workers: int,
-    runners: int,
-) -> QueueView:
-    return QueueView(
-        queue=queue,
-        ready=found[JobState.READY][queue],
-        behind=found[JobState.BEHIND][queue],
-        scheduled=found[JobState.SCHEDULED][queue],
-        waiting=found[JobState.WAITING][queue],
-        fetched=found[JobState.FETCHED][queue],
-        running=found[JobState.RUNNING][queue],
-        held=found[JobState.HELD][queue],
-        parked=found[JobState.PARKED][queue],
-        oldest_ready_at=oldest[JobState.READY].get(queue),
-        next_due_at=oldest[JobState.SCHEDULED].get(queue),
-        workers=workers,
-        runners=runners,
     )
 
 

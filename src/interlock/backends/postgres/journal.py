@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from interlock.backends.journal_range import JournalRange
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.queries import Queries
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresJournal", "write_attribution"]
 
-_LATEST = 2**63 - 1
 _SEAL = len(Seal._fields)
 
 
@@ -79,12 +79,11 @@ class PostgresJournal:
         before: JournalPosition | None = None,
     ) -> Sequence[JournalEntry]:
         """List entries, newest first."""
-        at, id = (_LATEST, _LATEST) if before is None else (micros(before.at), before.id)  # noqa: A001
-        since = 0 if filter.since is None else micros(filter.since)
-        until = _LATEST if filter.until is None else micros(filter.until)
         rows = await self._read.fetch(
             _statement(filter),
-            *(self._namespace, since, until, at, id, filter.action, filter.subject_kind, filter.subject_key),
+            self._namespace,
+            *JournalRange.of(filter, before),
+            *(filter.action, filter.subject_kind, filter.subject_key),
             *(filter.actor, filter.cause_job, filter.cause_event, limit),
         )
         return [_entry(row) for row in rows]

@@ -7,16 +7,17 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from interlock.backends.pacing import seconds
+from interlock.backends.queue_views import queue_views
 from interlock.backends.sqlite.job_rows import FetchClass, JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_situation import sql
-from interlock.backends.sqlite.job_views import seconds_or_none
 from interlock.ports.insight import MAX_COUNTED, Change, Changes, JobCounts
-from interlock.ports.job_views import QueueView
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from interlock.ports.job_views import QueueView
 
 __all__ = ["activity", "counts"]
 
@@ -120,25 +121,8 @@ def _queues(
     queues: Iterable[str],
     oldest: Mapping[JobState, Mapping[str, int]],
 ) -> list[QueueView]:
-    workers, runners = _workers_by_queue(rows)
-    return [
-        QueueView(
-            queue=queue,
-            ready=found[JobState.READY][queue],
-            behind=found[JobState.BEHIND][queue],
-            scheduled=found[JobState.SCHEDULED][queue],
-            waiting=found[JobState.WAITING][queue],
-            fetched=found[JobState.FETCHED][queue],
-            running=found[JobState.RUNNING][queue],
-            held=found[JobState.HELD][queue],
-            parked=found[JobState.PARKED][queue],
-            oldest_ready_at=seconds_or_none(oldest[JobState.READY].get(queue)),
-            next_due_at=seconds_or_none(oldest[JobState.SCHEDULED].get(queue)),
-            workers=workers[queue],
-            runners=runners[queue],
-        )
-        for queue in sorted({*queues, *workers})
-    ]
+    times = {state: {queue: seconds(at) for queue, at in first.items()} for state, first in oldest.items()}
+    return queue_views(queues, found, times, *_workers_by_queue(rows))
 
 
 def _workers_by_queue(rows: JobRows) -> tuple[Counter[str], Counter[str]]:

@@ -6,6 +6,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from interlock.backends.journal_range import JournalRange
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.queries import JournalQueries
 from interlock.errors import StoreError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SqliteJournal", "add_entry"]
 
-_LATEST = 2**63 - 1
 _sql = JournalQueries()
 
 
@@ -59,10 +59,7 @@ class SqliteJournal:
         before: JournalPosition | None = None,
     ) -> Sequence[JournalEntry]:
         """List entries, newest first."""
-        at, id = (_LATEST, _LATEST) if before is None else (micros(before.at), before.id)  # noqa: A001
-        since = 0 if filter.since is None else micros(filter.since)
-        until = _LATEST if filter.until is None else micros(filter.until)
-        values = {**filter._asdict(), "since": since, "until": until, "before_at": at, "before_id": id, "limit": limit}
+        values = {**filter._asdict(), **JournalRange.of(filter, before)._asdict(), "limit": limit}
         return await self._fetch(_statement(filter), values)
 
     async def prune(self, keep: float, *, limit: int = 10_000) -> int:
