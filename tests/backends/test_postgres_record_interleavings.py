@@ -10,11 +10,13 @@ from tests.interleaving.gate import COMMIT
 from tests.interleaving.lab import open_lab
 from tests.interleaving.records import CONCEPTS, RECORD_ACTS, RECORD_BUGS, count_record_steps, meet_at
 
+_LEASED = ("edit", "transition")  # they are granted the lease while the update is not committed
+
 
 async def test_every_change_meets_an_edit_a_seal_and_a_prune_before_their_commit(interlock_postgres_url: str) -> None:
     async with open_lab(interlock_postgres_url, concept=CONCEPTS) as lab:
         changes = ("edit", "update", "correct", "transition", "update many", "delete")
-        cases = itertools.product(("edit", "seal", "prune"), changes)
+        cases = [*itertools.product(("edit", "seal", "prune"), changes), *itertools.product(("update",), _LEASED)]
         wrong = {case: found for case in cases if (found := await meet_at(lab, COMMIT, *case))}
     assert not wrong
 

@@ -101,8 +101,9 @@ class Stage:
 
     async def waiting(self, count: int) -> None:
         """Until so many transactions wait for another one."""
-        while await self.watcher.fetchval(WAITING) < count:
-            await asyncio.sleep(0.005)
+        async with asyncio.timeout(20):
+            while await self.watcher.fetchval(WAITING) < count:
+                await asyncio.sleep(0.005)
 
 
 @pytest.fixture
@@ -225,6 +226,33 @@ async def test_two_writes_that_wait_for_each_others_records_take_turns(stage: St
     answers = await asyncio.gather(*writing)
     assert sorted(type(answer).__name__ for pair in answers for answer in pair) == ["Conflict"] * 2 + ["Written"] * 2
     assert await stage.entries("a") == await stage.entries("b") == 2
+
+
+async def test_records_are_locked_in_the_order_of_their_keys_by_any_plan(stage: Stage) -> None:
+    await stage.create("c", "b", "a")  # the order in which a plan that reads the table finds them
+    settings = " ".join(f"set {name} to off" for name in ("enable_nestloop", "enable_indexscan", "enable_bitmapscan"))
+    settings += " set enable_hashjoin to on set enable_seqscan to on"
+    (function,) = await stage.foreign.fetchrow(
+        "select oid::regprocedure::text from pg_proc where oid::regproc::text = 'interlock.record_write'"
+    )
+    await stage.foreign.execute(f"alter function {function} {settings}")
+
+    async with stage.foreign.transaction():
+        await stage.foreign.execute("select from interlock.record where id = 'b' for update")
+        writing = asyncio.ensure_future(stage.one.records.write([change(id_) for id_ in ("c", "b", "a")]))
+        await stage.waiting(1)
+        free = await stage.watcher.fetch("select id from interlock.record order by id for update skip locked")
+        assert [id_ for (id_,) in free] == ["c"], "it waits for b, has a, and comes to c last"
+
+    assert [type(answer) for answer in await writing] == [Written] * 3
+
+
+async def test_a_stale_fence_is_refused_alone_and_among_others(stage: Stage) -> None:
+    await stage.create("a", "b")
+    assert [type(one) for one in await stage.one.records.write([change("a", fence=9)])] == [Written]
+    assert await stage.one.records.write([change("a", 1, fence=8)]) == [StaleFence(9)]
+    assert await stage.one.records.write([change("a", 1, fence=8), change("b")]) == [StaleFence(9), Skipped()]
+    assert [type(one) for one in await stage.one.records.write([change("a", 1, fence=9)])] == [Written]
 
 
 async def test_a_refused_change_refuses_only_its_own_write(stage: Stage) -> None:
