@@ -116,12 +116,13 @@ async def test_bridge_that_corrects_its_own_intent_does_not_block(bridge: Bridge
             await other.reeval_client.reeval(correction(intent.id, {"payload.outside": 1}))
         return {"payload.inside": 2}
 
-    intent = await create_test_intent(bridge)
-    feedback = FeedbackBridge(reviewer, bridge.reeval_client)
+    for client in (bridge.reeval_client, None):  # through the client, or by intent.apply_correction
+        intent = await create_test_intent(bridge)
+        bridges = [InputBridge(), NormalizeBridge(), FeedbackBridge(reviewer, client), OutputBridge()]
 
-    result = await BridgeSet([InputBridge(), NormalizeBridge(), feedback, OutputBridge()]).execute_with_lock(intent.id)
+        result = await BridgeSet(bridges, name=f"client-{client is not None}").execute_with_lock(intent.id)
 
-    assert result.status is IntentStatusEnum.COMPLETED
-    assert result.payload == {"outside": 1, "inside": 2}
-    assert {one.source for one in result.correction_history} == {"yuno"}
-    assert len(result.correction_history) == 2
+        assert result.status is IntentStatusEnum.COMPLETED
+        assert result.payload == {"outside": 1, "inside": 2}
+        assert {one.source for one in result.correction_history} == {"yuno"}
+        assert len(result.correction_history) == 2

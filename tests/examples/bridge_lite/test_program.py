@@ -12,13 +12,20 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
+from bridge.core.enums import IntentStatusEnum
+from bridge.factory import open_bridge
+from bridge.story.audit import audit
+from tests.examples.bridge_lite.intents import correction, create_test_intent, stored
 from tests.examples.bridge_lite.old_writer import create_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from bridge.factory import Bridge
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "bridge_lite"
@@ -128,6 +135,27 @@ def test_the_upgrade_command(tmp_path: Path) -> None:
     assert "not kept equal any more" in run("-m", "bridge", "downgrade", BRIDGE_URL=url).stdout
 
 
+async def test_interlock_run_continues_what_another_process_enqueued(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/bridge.db"
+    async with open_bridge(url) as bridge:
+        intent = await create_test_intent(bridge)
+        await bridge.bridge_set().enqueue(intent.id)
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "interlock", "run", "bridge.program:app"],
+            cwd=EXAMPLE,
+            env={**os.environ, "BRIDGE_URL": url},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            async with asyncio.timeout(60):
+                while (await stored(bridge, intent.id)).status is not IntentStatusEnum.COMPLETED:
+                    await asyncio.sleep(0.05)
+        finally:
+            worker.terminate()
+            await asyncio.to_thread(worker.wait, 30)
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
@@ -156,6 +184,25 @@ def test_serving_other_machines_needs_tokens(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert "Set BRIDGE_API_TOKENS" in done.stderr
+
+
+async def test_the_audit_finds_what_is_wrong(bridge: Bridge) -> None:
+    intent, unfinished = await create_test_intent(bridge, payload={"a": 1}), await create_test_intent(bridge)
+    answer = await bridge.reeval_client.reeval(correction(intent.id, {"payload.x": 1}))
+    await bridge.bridge_set().execute_with_lock(intent.id)
+    delivery = {"intent": str(intent.id)}
+    good = {intent.id: {answer.correction_id: ("x", 1)}}
+
+    clean = await audit(bridge, good, [delivery, delivery])
+    assert (clean.violations, clean.repeated_deliveries) == ([], 1)
+    for accepted, deliveries, violation in (
+        ({intent.id: {"other": ("x", 1)}}, [delivery], "has correction other 0 times"),
+        ({intent.id: {answer.correction_id: ("x", 2)}}, [delivery], "lost the correction of x"),
+        (good, [], "was never delivered"),
+        ({unfinished.id: {}}, [], "never ended: it is received"),
+        ({uuid4(): {}}, [], "is lost"),
+    ):
+        assert violation in (await audit(bridge, accepted, deliveries)).violations[0]
 
 
 def test_a_story_that_is_ended_by_ctrl_c_has_no_violation() -> None:

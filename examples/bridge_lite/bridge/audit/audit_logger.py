@@ -17,7 +17,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from bridge.core.enums import AuditEventType
-from bridge.data.commits import after_commit, in_change
+from bridge.data.commits import after_commit, in_change, in_stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,10 @@ _STAGES = {
     "record.stage_complete": AuditEventType.BRIDGE_COMPLETED,
     "record.stage_fail": AuditEventType.BRIDGE_FAILED,
 }
+
+
+_CHANGES = (AuditEventType.STATUS_CHANGED, AuditEventType.REEVALUATED)
+"""Events that are changes of the intent, whose entry is written with them."""
 
 
 class AuditEvent(BaseModel):
@@ -81,11 +85,15 @@ class PostgresAuditLogger:
         bridge_type: BridgeTypeEnum | str = "",
         payload: dict[str, Any] | None = None,
     ) -> None:
-        """Record an event. Inside a change there is nothing to do: the change's own entry is the event."""
-        if in_change():
+        """Record an event, unless Interlock journals it: changes of a record, and the bridges of a pipeline."""
+        if in_change() if event in _CHANGES else in_stage():
             return
-        after = {"bridge_type": str(bridge_type), "payload": payload or {}}
-        await self._app.journal.add(f"intent.{event.value}", intent_id, by=actor or "bridge", after=after)
+
+        async def add() -> None:
+            after = {"bridge_type": str(bridge_type), "payload": payload or {}}
+            await self._app.journal.add(f"intent.{event.value}", intent_id, by=actor or "bridge", after=after)
+
+        await after_commit(add)
 
     async def events(self, intent_id: UUID) -> Sequence[AuditEvent]:
         """List the events of an intent, the oldest first, at most 1,000."""

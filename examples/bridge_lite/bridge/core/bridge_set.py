@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.core.enums import AuditEventType, BridgeTypeEnum, ExecutionMode
 from bridge.core.errors import BridgeExecutionError, bridge_errors
-from bridge.data.commits import in_stage
+from bridge.data.commits import stage_of_pipeline
 from interlock.errors import PipelineError
 from interlock.pipelines import Stage
 
@@ -70,7 +70,7 @@ class BridgeSet:
             cause = error.__cause__
             if isinstance(cause, BridgeExecutionError):
                 cause.bridge_type = cause.bridge_type or error.stage
-                raise cause from error
+                raise cause from None  # the bridge's own error, which is the cause of the pipeline's
             raise BridgeExecutionError(error.message, bridge_type=error.stage) from error
         return self.data_bridge.with_history(run.record)
 
@@ -82,7 +82,7 @@ class BridgeSet:
     def _stage(self, bridge: BaseBridge) -> Any:
         async def stage(intent: IntentModel, run: Any) -> IntentModel | None:
             self.data_bridge.with_history(intent)
-            async with in_stage():
+            async with stage_of_pipeline():
                 await self.audit_logger.log(
                     event=AuditEventType.BRIDGE_STARTED, intent_id=intent.id, bridge_type=bridge.name
                 )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Callback = Callable[[], Awaitable[None]]
 
-__all__ = ["after_commit", "change_of_intent", "in_change", "in_stage"]
+__all__ = ["after_commit", "change_of_intent", "in_change", "in_stage", "stage_of_pipeline"]
 
 
 @dataclass
@@ -59,7 +59,7 @@ async def change_of_intent() -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def in_stage() -> AsyncGenerator[None]:
+async def stage_of_pipeline() -> AsyncGenerator[None]:
     """A stage of a pipeline: Interlock journals it, and commits what it changed after its end."""
     token = _change.set(_Change(None))
     try:
@@ -69,8 +69,14 @@ async def in_stage() -> AsyncGenerator[None]:
 
 
 def in_change() -> bool:
-    """Return whether the running code is part of a change or a stage, which has entries of its own in the journal."""
+    """Return whether the running code is part of a change or a stage, whose end writes what was changed."""
     return _current() is not None
+
+
+def in_stage() -> bool:
+    """Return whether the running code is a stage of a pipeline, which is journaled from its start to its end."""
+    change = _current()
+    return change is not None and change.callbacks is None
 
 
 async def after_commit(callback: Callback) -> None:

@@ -36,6 +36,11 @@ def main() -> int:
             found = asyncio.run(director.run())
         except (KeyboardInterrupt, asyncio.CancelledError):
             return 130
+    seconds = sorted(found.seconds) or [0.0]
+    print(
+        f"Contention in all processes: {found.queued} writes lost against another one, and queued."
+        f" An intent took {seconds[len(seconds) // 2]:.2f} s (median), P95 {seconds[int(len(seconds) * 0.95)]:.2f} s."
+    )
     print(
         f"Audit: {found.intents} intents, {found.corrections} corrections and {found.entries} journal entries;"
         f" {found.repeated_deliveries} deliveries were repeated after a crash."

@@ -28,6 +28,10 @@ class Audit:
     intents: int = 0
     corrections: int = 0
     entries: int = 0
+    queued: int = 0
+    """Writes, in any process, that lost against another one and queued for the lock."""
+    seconds: list[float] = field(default_factory=list[float])
+    """How long each intent took from its creation to its last change."""
     repeated_deliveries: int = 0
     """Deliveries that a crash repeated: allowed, because a bridge runs at least once."""
     violations: list[str] = field(default_factory=list[str])
@@ -56,6 +60,9 @@ async def audit(
             found.expect(delivered[intent_id] >= 1, f"{name} is completed and was never delivered")
         entries = list(reversed(await bridge.data_bridge.intents.history(name, limit=1000)))
         found.entries += len(entries)
+        found.queued += sum("_starvation" in (entry.after or "") for entry in entries)
+        if intent.created_at is not None and intent.updated_at is not None:
+            found.seconds.append((intent.updated_at - intent.created_at).total_seconds())
         _check_versions(found, name, intent.version, [entry.to_version for entry in entries])
         _check_journal(found, name, intent.status, entries)
         applied = Counter(one.correction_id for one in intent.correction_history)

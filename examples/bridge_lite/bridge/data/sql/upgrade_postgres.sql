@@ -27,7 +27,7 @@ $$;
 -- A write to the table becomes a version of the record, with its journal entry. It waits for a write of Interlock's that
 -- is in progress, which is short and never waits for this one.
 create or replace function bridge_intents_to_record() returns trigger
-language plpgsql security definer
+language plpgsql security definer set search_path from current
 as $$
 declare
     r interlock.record;
@@ -91,7 +91,7 @@ $$;
 -- A write of Interlock's appears in the table. It never waits for the row: while an old program has it locked, the write
 -- fails with lock_not_available, and Interlock repeats it. By then the old program's version is the newer one.
 create or replace function bridge_record_to_intents() returns trigger
-language plpgsql security definer
+language plpgsql security definer set search_path from current
 as $$
 declare
     body jsonb;
