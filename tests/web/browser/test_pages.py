@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.system
 
-LISTS = ("/", "/jobs", "/lanes", "/locks", "/limits", "/events", "/claims", "/workers")
+LISTS = ("/", "/jobs", "/lanes", "/locks", "/limits", "/events", "/claims", "/records", "/workers", "/journal")
 JOBS = (
     "running",
     "waiting",
@@ -43,6 +43,12 @@ KEYS = (
     "/claims/delivery:1",
     "/claims/delivery:2",
     "/claims/nobody",
+    "/records?kind=Order&status=failed",
+    "/records/Order/order-1",
+    "/records/Order/order-2",
+    "/records/Order/order-3",
+    "/records/Order/?key=..",
+    "/records/Order/nobody",
 )
 
 
@@ -72,7 +78,17 @@ def test_every_text_can_be_read(visit: Callable[..., Visitor], house: House, dar
     visitor = visit(dark=dark)
     things = house.bot.things
 
-    for path in ("/", "/jobs", "/locks", "/limits", f"/jobs/{things['failed']}", f"/events/{things['event']}", "/nope"):
+    pages = (
+        "/",
+        "/jobs",
+        "/locks",
+        "/limits",
+        "/records",
+        "/records/Order/order-1",
+        "/records/Order/order-2",
+        "/journal",
+    )
+    for path in (*pages, f"/jobs/{things['failed']}", f"/events/{things['event']}", "/nope"):
         visitor.go(path)
         assert visitor.page.evaluate(FIND_FAINT) == [], path
     visitor.complaints.clear()  # of the page that is not there
@@ -130,6 +146,37 @@ def test_a_lock_shows_its_holder_its_fence_and_who_waits_in_order(visitor: Visit
     assert f"job {house.bot.things['lock_waits']}" in last.inner_text()
     last.locator("a").click()
     assert "repo:acme/api" in visitor.sees("section[aria-label='Locks it waits for']").inner_text()
+
+
+def test_a_record_shows_its_machine_its_versions_and_who_edits_it(visitor: Visitor) -> None:
+    visitor.go("/records")
+    visitor.page.fill("input[name=id]", "order-1")
+    visitor.page.wait_for_url("**/records?kind=Order&id=order-1")
+    visitor.sees("tbody tr:only-child")
+    visitor.page.click("tr a.main >> text=order-1")
+    visitor.arrives("/records/Order/order-1")
+
+    assert visitor.find(".machine .state").count() == 6
+    assert visitor.find(".machine .here text").text_content() == "corrected"
+    assert sorted(visitor.find(".machine .next text").all_text_contents()) == ["completed", "failed"]
+    boxes = [box for box in (state.bounding_box() for state in visitor.find(".machine .state").all()) if box]
+    card = visitor.find(".machine").bounding_box()
+    assert card is not None
+    assert all(card["x"] <= box["x"] and box["x"] + box["width"] <= card["x"] + card["width"] for box in boxes)
+    assert "corrected" in visitor.find("section[aria-label=Versions] ins").first.inner_text()
+    assert visitor.find("section[aria-label=Versions] .timeline > li").count() == 3
+    assert visitor.find("section[aria-label=Editor] .line-up > li").count() == 1
+    visitor.page.click("summary >> text=As text")
+    assert visitor.find(".as-text dt").first.is_visible()
+    visitor.page.click("section[aria-label=Editor] >> text=The lock")
+    visitor.sees("h1 >> text=record:Order:order-1")
+    visitor.page.click("text=The record that it protects")
+    visitor.arrives("/records/Order/order-1")
+    visitor.page.click("section[aria-label=Versions] >> text=In the journal")
+    visitor.sees("h1 >> text=Journal")
+    visitor.page.click("tbody tr:first-child td.first a")
+    visitor.arrives("/records/Order/order-1")
+    visitor.check()
 
 
 def test_an_event_shows_its_payload_and_what_it_caused(visitor: Visitor, house: House) -> None:

@@ -9,7 +9,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, Field
+
 from interlock import App, Cooldown, Event, GitHub, Retry, Slots, current_job
+from interlock.records import Machine
 from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
@@ -22,6 +25,26 @@ if TYPE_CHECKING:
 SECRET = "a secret that signs webhooks"
 CHATS: dict[int, CurrentJob] = {}
 """The jobs named ``chat`` that were started, by ID, so that a test can have them say more."""
+
+
+ORDERS = Machine(
+    initial="received",
+    transitions={
+        "received": ["normalized", "failed"],
+        "normalized": ["processed", "failed"],
+        "processed": ["normalized", "completed", "failed"],
+        "corrected": ["completed", "failed"],
+    },
+    corrected="corrected",
+)
+
+
+class Order(BaseModel):
+    """A record that pages show."""
+
+    id: str
+    status: str = "received"
+    payload: dict[str, Any] = Field(default_factory=dict[str, Any])
 
 
 @dataclass
@@ -95,6 +118,8 @@ def make_bot(url: str, **settings: Any) -> Bot:
     """The bot, on any store."""
     app = App(url, **settings)
     app.source(GitHub(SECRET, own=("acme-bot[bot]",)))
+
+    app.records(Order, machine=ORDERS, correctable=["payload"])
 
     async def behave(how: str, text: str) -> Any:
         if how == "fail":

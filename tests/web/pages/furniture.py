@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from interlock.testing.lookup import get_or_none
-from tests.web.pages.bot import until
+from tests.web.pages.bot import Order, until
 
 if TYPE_CHECKING:
     from tests.web.pages.bot import Bot
@@ -33,6 +33,7 @@ async def furnish(bot: Bot) -> None:
     await _locks(bot)
     await _claims(bot)
     await _events(bot)
+    await _records(bot)
     things["mail"] = await bot.enqueue("mail", to="ann")
     for name in ("running", "running_2", *(f"odd_{number}" for number in range(len(ODD_LANES)))):
         await bot.until(things[name], "running")
@@ -102,6 +103,22 @@ async def _claims(bot: Bot) -> None:
 
     bot.tasks.append(asyncio.create_task(work()))
     await until(lambda: get_or_none(once, "delivery:2"))
+
+
+async def _records(bot: Bot) -> None:
+    orders = bot.app.record_kinds["Order"]
+    for name in ("order-1", "order-2", KEY, ".."):
+        await orders.create(
+            Order(id=name, payload={"text": HOSTILE}), by=f"ann {PRINTABLE[:40]}", reason=PRINTABLE[:80]
+        )
+    await orders.transition("order-1", "normalized", by="worker")
+    await orders.correct(
+        "order-1", {"payload.text": "plain", "payload.more": LONG[:400]}, source="kana", reason="wrong"
+    )
+    await orders.transition("order-2", "failed", reason=PRINTABLE)
+    await orders.create(Order(id="order-3"))
+    await bot.hold_lock("record:Order:order-1")
+    await bot.wait_for_lock("record:Order:order-1", 1)
 
 
 async def _events(bot: Bot) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.web.pages.bot import Bot
 
-SECTIONS = ("jobs", "lanes", "locks", "limits", "events", "claims", "workers")
+SECTIONS = ("jobs", "lanes", "locks", "limits", "events", "claims", "records", "workers")
 
 
 @pytest.mark.parametrize("root", ["/ops/interlock", pytest.param("", marks=pytest.mark.full)])

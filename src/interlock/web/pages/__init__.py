@@ -49,6 +49,11 @@ def routes(web: Web) -> list[BaseRoute]:
         Route("/api/journal", handles_api(_named(partial(api.list, kind="journal")))),
         Route("/api/jobs/{ref}/log", handles_api(api.log)),
         Route("/api/jobs/{ref}/log/stream", LogStreams(web), methods=["GET"]),
+        Route("/records", site.handles(lists.records)),
+        Route("/records/{ref:path}", site.handles(details.record)),
+        Route("/api/records", handles_api(api.records)),
+        Route("/api/records/{ref:path}", handles_api(api.record)),
+        Route("/api/explain/journal", handles_api(api.explain_journal)),
         Route("/api/explain/{kind}/{ref:path}", handles_api(api.explain)),
     ]
     for kind in KINDS:

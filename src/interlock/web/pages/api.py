@@ -15,9 +15,9 @@ from interlock.insight.insight import Kind
 from interlock.web.links import check_path
 from interlock.web.log_stream import after_of
 from interlock.web.pages.bulk import asked
-from interlock.web.pages.details import looked_up, number_of
+from interlock.web.pages.details import looked_up, number_of, record_of
 from interlock.web.pages.faults import fault_of
-from interlock.web.pages.lists import listed
+from interlock.web.pages.lists import listed, record_list
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -74,6 +74,19 @@ class Api:
     async def journal_entry(self, request: Request) -> Response:
         """One journal entry, with the difference that the change made."""
         return _json(data(await self.site.app.insight.journal_page(number_of(request, "journal entry"))))
+
+    async def explain_journal(self, request: Request) -> Response:
+        """How far the journal is sealed and verified, and what to do."""
+        return _json(data(await self.site.app.insight.explain(Kind.JOURNAL)))
+
+    async def records(self, request: Request) -> Response:
+        """The kinds of records, or with ``kind`` the records of one."""
+        insight, kind = self.site.app.insight, request.query_params.get("kind", "")
+        return _json(data(await (record_list(insight, kind, request) if kind else insight.record_kinds())))
+
+    async def record(self, request: Request) -> Response:
+        """One record."""
+        return _json(data(await record_of(self.site.app.insight, request)))
 
     async def explain(self, request: Request) -> Response:
         """Why something is as it is."""

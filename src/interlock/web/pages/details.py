@@ -1,4 +1,4 @@
-"""The pages about one thing: a job, a lane, a lock, a limit, a claim, an event, a worker."""
+"""The pages about one thing: a job, a lane, a lock, a limit, a claim, an event, a worker, a record."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.arguments import checked_key
 from interlock.errors import NotFoundError
+from interlock.web.pages.machines import draw
 from interlock.web.pages.notices import notice_of
 
 if TYPE_CHECKING:
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from interlock.insight.insight import Insight
+    from interlock.insight.record_rows import RecordPage
     from interlock.web.pages.faults import Fault
     from interlock.web.pages.site import Site
 
-__all__ = ["KINDS", "Details", "key_of", "looked_up", "number_of"]
+__all__ = ["KINDS", "Details", "key_of", "looked_up", "number_of", "record_of"]
 
+_SHOWN_CHANGES = 12
 KINDS = {
     "jobs": "job",
     "lanes": "lane",
@@ -62,6 +65,30 @@ class Details:
             page=page,
             seen_at=page.seen[0].at,
         )
+
+    async def record(self, request: Request) -> Response:
+        """One record, with its machine."""
+        page = await record_of(self.site.app.insight, request)
+        machine = None if page.declared is None else page.declared.machine
+        return await self.site.page(
+            request,
+            "record.html",
+            title=f"{page.kind} {page.id[:80]}",
+            at="records",
+            page=page,
+            drawing=None if machine is None else draw(machine, None if page.record is None else page.record.status),
+            shown_changes=_SHOWN_CHANGES,
+            begun="before" in request.query_params,
+            seen_at=max((seen.at for seen in page.seen), default=None),
+        )
+
+
+async def record_of(insight: Insight, request: Request) -> RecordPage:
+    """The record that a request names, for a page and the API alike; ``before`` selects older versions."""
+    ref: str = request.path_params["ref"]
+    if ref.endswith("/") and "key" in request.query_params:
+        ref += request.query_params["key"]
+    return await insight.record(ref, before=request.query_params.get("before") or None)
 
 
 async def looked_up(insight: Insight, kind: str, request: Request) -> Any:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILTERS", "claim_state", "event_filter", "job_filter", "journal_filter", "lane_show"]
 
+_MAX_DIGITS = 19
 CLAIM_STATES = tuple(state for state in ClaimState if state is not ClaimState.NEW)
 _GROUPS = {
     "open": tuple(state for state in JobState if not state.final),
@@ -33,7 +34,8 @@ FILTERS: Mapping[str, tuple[str, ...]] = {
     "locks": (),
     "claims": ("prefix", "state"),
     "events": ("source", "type", "actor", "delivery"),
-    "journal": ("kind", "key", "actor", "action", "since", "until"),
+    "records": ("kind", "status", "id"),
+    "journal": ("kind", "key", "actor", "action", "since", "until", "job", "event"),
 }
 """The query parameters of each page."""
 
@@ -67,7 +69,16 @@ def journal_filter(request: Request) -> JournalFilter:
     """Which journal entries a request asks for."""
     asked = {name: request.query_params.get(name, "").strip() for name in FILTERS["journal"]}
     since, until = _time(asked["since"]), _time(asked["until"])
-    return JournalFilter(asked["kind"], asked["key"], asked["actor"], asked["action"], since, until)
+    causes = (_id("job", asked["job"]), _id("event", asked["event"]))
+    return JournalFilter(asked["kind"], asked["key"], asked["actor"], asked["action"], since, until, *causes)
+
+
+def _id(what: str, text: str) -> int | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > _MAX_DIGITS or not 0 < int(text) < 2**63:
+        raise InvalidArgumentError(f"{text[:40]!r} is not the ID of a {what}.", remedy="Use a whole number.")
+    return int(text)
 
 
 def _time(text: str) -> float | None:

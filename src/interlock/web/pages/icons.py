@@ -23,6 +23,8 @@ _DRAWINGS: Mapping[str, str] = {
     "workers": '<rect x="4" y="4" width="8" height="8" rx="1.5"/><path d="M6.5 1.8V4M9.5 1.8V4M6.5 12v2.2M9.5 12v2.2'
     'M1.8 6.5H4M1.8 9.5H4M12 6.5h2.2M12 9.5h2.2"/>',
     "journal": '<path d="M4 2.5h7.5v11H4z"/><path d="M4 2.5v11M6.5 5.5H9M6.5 8H9"/>',
+    "records": '<ellipse cx="8" cy="4" rx="5" ry="1.8"/><path d="M3 4v8c0 1 2.2 1.8 5 1.8s5-.8 5-1.8V4"/>'
+    '<path d="M3 8c0 1 2.2 1.8 5 1.8s5-.8 5-1.8"/>',
     "queues": '<path d="M3 4.5h10M3 8h7M3 11.5h4"/>',
     "theme": '<circle cx="8" cy="8" r="5.5"/><path d="M8 2.5a5.5 5.5 0 0 1 0 11z" fill="currentColor"/>',
     "search": '<circle cx="7" cy="7" r="4.2"/><path d="m10.2 10.2 3.3 3.3"/>',

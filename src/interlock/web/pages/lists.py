@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from interlock.web.pages.faults import Fault
     from interlock.web.pages.site import Site
 
-__all__ = ["Lists", "listed"]
+__all__ = ["Lists", "listed", "record_list"]
 
 PAGE = 50
 _MAX = 500
@@ -94,6 +94,37 @@ class Lists:
             fault=fault,
             **more,
         )
+
+    async def records(self, request: Request) -> Response:
+        """Kinds of records, or the records of one kind; if there is a single kind, its records."""
+        asked = request.query_params
+        kinds = await self.insight.record_kinds()
+        kind = asked.get("kind", "") or (kinds.rows[0].kind if len(kinds.rows) == 1 else "")
+        listing: Listing[Any] = await record_list(self.insight, kind, request) if kind else kinds
+        filters = [(name, asked[name]) for name in (*FILTERS["records"], "limit") if asked.get(name)]
+        counts = next((row.statuses for row in kinds if row.kind == kind), {})
+        return await self.site.page(
+            request,
+            "records.html",
+            title=f"{kind} records" if kind else "Records",
+            at="records",
+            kind=kind,
+            kinds=kinds.rows,
+            statuses=[(status, number) for status, number in counts.items() if status],
+            listing=listing,
+            seen_at=listing.seen_at,
+            query=dict(filters),
+            filters=filters,
+            next=[*filters, ("after", listing.more)] if listing.more else None,
+            begun="after" in asked,
+        )
+
+
+async def record_list(insight: Insight, kind: str, request: Request) -> Listing[Any]:
+    """The records that a request asks for, on a page and in the API alike."""
+    asked = request.query_params
+    status, contains, after = (asked.get(name, "") for name in ("status", "id", "after"))
+    return await insight.records(kind, status=status, contains=contains, limit=_limit(request), after=after or None)
 
 
 async def listed(insight: Insight, kind: str, request: Request) -> Listing[Any]:

@@ -6,6 +6,8 @@ the part of it that lives. Errors become pages that say what happened and what t
 
 from __future__ import annotations
 
+import json
+import re
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,9 +40,11 @@ if TYPE_CHECKING:
     from interlock.explanation import Subject
     from interlock.web.asgi import Web
 
-__all__ = ["Site", "is_part", "numbers_of", "thing_url"]
+__all__ = ["Site", "is_part", "numbers_of", "record_url", "subject_url", "thing_url"]
 
 _TEMPLATES = Path(__file__).parent.parent / "templates"
+_SUBJECTS = frozenset({"job", "lane", "lock", "claim", "event"})
+_RECORD_LOCK = re.compile(r"record:[A-Za-z][A-Za-z0-9_.-]*:.")
 _UNROUTABLE = frozenset({"", ".", ".."})
 
 
@@ -65,6 +69,9 @@ class Site:
             "request": request,
             "url": partial(url, request),
             "thing": partial(thing_url, request),
+            "record_url": partial(record_url, request),
+            "subject_url": partial(subject_url, request),
+            "locked_record_url": partial(locked_record_url, request),
             "csrf": getattr(request.state, "csrf", ""),
             "user": getattr(request.state, "user", ""),
             "parts": self.app.insight.parts,
@@ -122,6 +129,27 @@ def thing_url(request: Request, kind: str, ref: object, **query: object) -> str:
     return url(request, kind, name, query=query.items())
 
 
+def record_url(request: Request, kind: str, id: str, api: str = "", **query: object) -> str:  # noqa: A002
+    """A link to one record, or to its JSON. An ID that no path can carry goes into the query."""
+    path = [*([api] if api else []), "records", kind]
+    if id in _UNROUTABLE or has_controls(id):
+        return url(request, *path, "", query=[("key", id), *query.items()])
+    return url(request, *path, id, query=query.items())
+
+
+def subject_url(request: Request, kind: str, key: str) -> str:
+    """A link to the subject of a journal entry; empty if it has no page."""
+    if kind == "record":
+        record_kind, _, record_id = key.partition(":")
+        return record_url(request, record_kind, record_id) if record_id else ""
+    return thing_url(request, f"{kind}s", key) if kind in _SUBJECTS else ""
+
+
+def locked_record_url(request: Request, key: str) -> str:
+    """A link to the record that a lock protects; empty for other locks."""
+    return subject_url(request, "record", key.removeprefix("record:")) if _RECORD_LOCK.match(key) else ""
+
+
 def numbers_of(pulse: dict[str, Any]) -> dict[str, int]:
     """The counts next to the links, from a pulse. The script in the browser does the same."""
     states: dict[str, int] = pulse.get("states", {})
@@ -164,6 +192,7 @@ def _environment() -> Environment:
         "span": formatting.long_span,
         "exact": Markup.escape,
         "json": json_html,
+        "tojson_text": partial(json.dumps, ensure_ascii=False),
     }
     environment.globals |= {
         "LOGO": LOGO,
