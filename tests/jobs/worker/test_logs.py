@@ -6,11 +6,11 @@ import asyncio
 import itertools
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from interlock import Settings
+from interlock import App, Settings
 from interlock.errors import StoreUnavailableError
 from interlock.jobs import current_job
 from interlock.jobs.current import CURRENT
@@ -287,3 +287,27 @@ async def test_the_setting_captures_for_all_jobs_that_say_nothing_else() -> None
             await place.until_ended(first, second)
         assert place.jobs.log_of(first) == ["my.library: careful"]
         assert place.jobs.log_of(second) == []
+
+
+async def test_jobs_that_log_nothing_cause_no_statement_about_logs() -> None:
+    statements: list[str] = []
+    async with App("memory://") as app:
+
+        @app.job()
+        async def work(logs: bool) -> None:
+            if logs:
+                current_job().log("line")
+
+        await work.enqueue(logs=False)
+        database = cast("Any", app.jobs)._running.jobs._run.__self__
+        database._connection.set_trace_callback(statements.append)
+        await app.jobs.enqueue_many([work.call(logs=False) for _ in range(100)])
+        await app.jobs.drain()
+        assert len(statements) > 10
+        assert [statement for statement in statements if "interlock_job_log" in statement] == []
+
+        statements.clear()
+        await app.jobs.enqueue_many([work.call(logs=True) for _ in range(100)])
+        await app.jobs.drain()
+        appending = [statement for statement in statements if "interlock_job_log" in statement]
+        assert len(appending) <= 2 * 100 + 10, "a chunk and a status for each job"
