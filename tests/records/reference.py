@@ -200,7 +200,6 @@ class Reference:
         }
         for id_, one in changed.items():
             self._check_fence(self.records[id_], one.fence)
-        for id_, one in changed.items():
             if self.records[id_].version != one.read.version:
                 raise ConcurrencyConflictError("")
         for id_, one in changed.items():

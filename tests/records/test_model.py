@@ -81,7 +81,7 @@ def _write_in_part(patch: pytest.MonkeyPatch) -> None:
             else [Written((change.expected or -1) + 1, 0.0) for change in changes]
         )
 
-    patch.setattr(SqliteRecords, "_write_all", write)
+    patch.setattr(SqliteRecords, "write_within", write)
 
 
 def _keep_failed_inner_blocks(patch: pytest.MonkeyPatch) -> None:

@@ -25,13 +25,14 @@ from interlock.telemetry.log import emit
 from interlock.telemetry.metrics import LeaseCounts, LockMetrics
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from interlock.ports.locks import Answer, Transaction
     from interlock.sessions import Session
     from interlock.store_client import StoreClient
 
-__all__ = ["Block", "Engine"]
+__all__ = ["Block", "Engine", "FirstAsk"]
 
 _log = logging.getLogger("interlock.locks")
 _MAX_LATE = 3  # grants that arrive too late to be used, before it counts as an outage
@@ -41,6 +42,18 @@ class Block(Protocol):
     """An ``async with`` that is about to start."""
 
     lease: Lease
+
+
+class FirstAsk(Protocol):
+    """A first request for a key that does something else in the same step if the key is granted at once."""
+
+    async def ask(self, request: LockRequest) -> Answer:
+        """Ask for the key."""
+        ...
+
+    def forget(self) -> None:
+        """Forget what was done: the lease comes from a later request."""
+        ...
 
 
 class Engine(LeaseEngine[LockRequest, Lease, Left]):
@@ -61,7 +74,9 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
 
     # -- acquiring -------------------------------------------------------------------------------------------------
 
-    async def take(self, key: str, ttl: float, wait: float | None, block: Block | None = None) -> Lease:
+    async def take(
+        self, key: str, ttl: float, wait: float | None, block: Block | None = None, first: FirstAsk | None = None
+    ) -> Lease:
         """Acquire a lease. For a block, it is tied to the running task, which is cancelled if the lease is lost."""
         task = current_task(self._loop)
         caller = self._callers.of(task)
@@ -76,7 +91,7 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
         try:
             self._access.in_progress += 1
             try:
-                answer = await self._locks.ask(request)
+                answer = await (self._locks if first is None else first).ask(request)
             except StoreUnavailableError:
                 self._access.suspect_leftovers()
                 answer = None
@@ -88,6 +103,8 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
             self._failed(request, error)
             raise
         if lease is None:
+            if first is not None:
+                first.forget()
             lease = await self._take_slowly(request, caller, session, begun, answer, alarms)
         if block is not None:
             block.lease = lease
@@ -223,15 +240,49 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
         if lease._loss:
             self._access.withdraw(lease._request)
             raise lease._loss_error()
-        request = lease._request
+        await self._leave(lease, self._end(lease))
+
+    async def release_with(
+        self,
+        leases: Sequence[Lease],
+        operation: Callable[[Sequence[LockRequest]], Awaitable[Sequence[Left] | None]],
+    ) -> None:
+        """Let an operation release leases in a transaction of its own, in which it does something else as well.
+
+        It gets the requests of the leases, none if one of them is lost, and returns what the store answered for each.
+        If it returns None or fails, the leases are held as before, and are the caller's to release.
+        """
+        if any(lease._released or lease._loss for lease in leases):
+            await operation(())
+            return
+        sent = self.monotonic()
+        for lease in leases:
+            lease._released = True  # a renewal that comes after the release finds no loss
+        all_left: Sequence[Left] | None = None
+        try:
+            all_left = await operation([lease._request for lease in leases])
+        finally:
+            for number, lease in enumerate(leases):
+                if all_left is None:
+                    lease._released = False
+                else:
+                    self._end(lease)
+                    self._hand_on(lease, all_left[number], sent)
+
+    def _end(self, lease: Lease) -> float:
+        """Note that a lease is about to be released, and return the time."""
         lease._released = True
         lease._untie()
-        sent = self.monotonic()
+        now = self.monotonic()
         lease._caller.holds -= 1  # what _retire does, without the call: this runs for every lease
         if self.apart is None:
-            self._count_hold(sent - lease._granted_at)
+            self._count_hold(now - lease._granted_at)
         else:
-            self._counts(request.key).holds.observe(sent - lease._granted_at)
+            self._counts(lease._request.key).holds.observe(now - lease._granted_at)
+        return now
+
+    async def _leave(self, lease: Lease, sent: float) -> None:
+        request = lease._request
         sure = True
         try:
             try:
@@ -247,16 +298,19 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
         except BaseException:
             self._access.withdraw(request)
             raise
-        del self._owners[request.owner]
-        held, why, next_owner, handed = left
-        if handed is not None and next_owner is not None:
-            self._queue.hand_over(next_owner, sent, handed)
-        elif next_owner is not None:
-            self._queue.wake(next_owner)
-        if not held and sure:
-            lease._loss = why
+        self._hand_on(lease, left, sent)
+        if not left.held and sure:
+            lease._loss = left.why
             self._count_loss(lease, "taken")
             raise lease._loss_error()
+
+    def _hand_on(self, lease: Lease, left: Left, sent: float) -> None:
+        """Forget a lease that was released, and wake the next waiter if it is one of ours."""
+        del self._owners[lease._request.owner]
+        if left.handed is not None and left.next_owner is not None:
+            self._queue.hand_over(left.next_owner, sent, left.handed)
+        elif left.next_owner is not None:
+            self._queue.wake(left.next_owner)
 
     def abandon(self, lease: Lease) -> None:
         """Release in the background what a block that has ended no longer needs."""

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock.explanation import Explanation
+    from interlock.locks.engine import FirstAsk
     from interlock.locks.lease import Lease
     from interlock.locks.views import Holder, LockView
     from interlock.operations import BulkResult
+    from interlock.ports.locks import Left, LockRequest
     from interlock.store_client import StoreClient
     from interlock.telemetry.metrics import LeaseCounts, LockMetrics
 
@@ -105,6 +107,14 @@ class Locks(Service[Engine]):
         """
         return retry_on_deadlock(max_retries, base_delay, max_delay, jitter, counts=lambda: self.metrics.deadlocks)
 
+    async def release_with(
+        self,
+        leases: Sequence[Lease],
+        operation: Callable[[Sequence[LockRequest]], Awaitable[Sequence[Left] | None]],
+    ) -> None:
+        """Let an operation of the same store release leases in its own transaction. For records."""
+        await self._running.release_with(leases, operation)
+
     async def force_release(self, key: str, *, reason: str, by: str) -> Holder | None:
         """Release the lock by force, and give the holder the reason. Returns the former holder; None if it was free.
 
@@ -142,29 +152,32 @@ class Locks(Service[Engine]):
 class Acquisition:
     """A lock about to be acquired: an async context manager, and awaitable."""
 
-    __slots__ = ("_engine", "_key", "_ttl", "_wait", "lease")
+    __slots__ = ("_engine", "_key", "_ttl", "_wait", "first", "lease")
 
     lease: Lease
     """Set when the block starts."""
+    first: FirstAsk | None
+    """How to ask for the first time, if not as usual. For records."""
 
     def __init__(self, engine: Engine, key: str, ttl: float, wait: float | None) -> None:
         self._engine: Engine | None = engine
         self._key = key
         self._ttl = ttl
         self._wait = wait
+        self.first = None
 
     def __await__(self) -> Generator[Any, None, Lease]:
         engine, self._engine = self._engine, None
         if engine is None:
             raise _used_twice()
-        return engine.take(self._key, self._ttl, self._wait).__await__()
+        return engine.take(self._key, self._ttl, self._wait, None, self.first).__await__()
 
     def __aenter__(self) -> Coroutine[Any, Any, Lease]:
         engine = self._engine
         if engine is None:
             raise _used_twice()
         self._engine = None
-        return engine.take(self._key, self._ttl, self._wait, self)
+        return engine.take(self._key, self._ttl, self._wait, self, self.first)
 
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

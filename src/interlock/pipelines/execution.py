@@ -323,8 +323,8 @@ class Execution(Generic[M]):
     @asynccontextmanager
     async def _lease(self) -> AsyncIterator[str]:
         """Queue for the record's lease behind those who edit it, however long they take."""
-        async with self._pipeline.engine.leases([self._ref], None) as owners:
-            yield owners[self._ref]
+        async with self._pipeline.engine.leases([self._ref], None) as held:
+            yield held[self._ref].lease.owner
 
     async def _attempt(
         self,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock.ports.journal import NewEntry
-    from interlock.ports.locks import Holder
+    from interlock.ports.locks import Answer, Holder, Left, LockRequest
 
 __all__ = [
     "LOCK_PREFIX",
@@ -171,6 +171,25 @@ class RecordStore(Protocol):
         ``Skipped``.
 
         Repeating a write whose answer was lost is not harmful: it is refused as a conflict if the first one was made.
+        """
+        ...
+
+    async def ask(self, request: LockRequest, kind: str, id: str) -> tuple[Answer, StoredRecord | None]:  # noqa: A002
+        """Ask for a record's lock, as :meth:`LockStore.ask` does, and read the record if the lock is granted.
+
+        The record is what :meth:`get` with ``current=True`` would return after the grant. None if the lock is not
+        granted, if the record does not exist, or if a write of it is in progress; a holder that gets None reads it.
+        """
+        ...
+
+    async def write_and_release(
+        self, changes: Sequence[RecordChange], leases: Sequence[LockRequest]
+    ) -> tuple[Sequence[WriteAnswer], Sequence[Left] | None]:
+        """Make changes as :meth:`write` does and, in the same transaction, release these leases of one session.
+
+        Returns what :meth:`LockStore.leave` would for each lease; None if a change is refused or there is none, in
+        which case nothing is released. Repeating it is as safe as repeating a write: the leases of a write that was
+        made are gone, so it is refused.
         """
         ...
 

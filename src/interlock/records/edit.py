@@ -203,10 +203,11 @@ class Edit(Generic[M]):
         return opened.record
 
     async def _open(self) -> _EditedRecord[M]:
-        acquisition = self._engine.acquisition(self._ref, self._wait)
+        opening = self._engine.opening(self._ref, self._wait)
+        acquisition = opening.acquisition
         lease = await acquisition.__aenter__()
         try:
-            stored = existing(self._ref, await self._engine.read(self._ref, current=True))
+            stored = existing(self._ref, await opening.read())
             return _EditedRecord(self._codec, self._ref, stored, self._attribution, self._fence, acquisition, lease)
         except BaseException as error:
             await acquisition.__aexit__(type(error), error, error.__traceback__)
@@ -251,7 +252,7 @@ class Edit(Generic[M]):
 
     async def _write(self, opened: list[_EditedRecord[Any]]) -> None:
         changes = [one.change() for one in opened]
-        answers = await self._engine.write(changes, {one.ref: one.lease.owner for one in opened})
+        answers = await self._engine.write(changes, {one.ref: one.lease for one in opened})
         for ref, answer in answers.items():
             if isinstance(answer, Conflict):
                 self._engine.metrics.version_conflicts += 1

@@ -49,13 +49,14 @@ if TYPE_CHECKING:
     from interlock.locks.lease import Lease
     from interlock.locks.locks import Acquisition, Locks
     from interlock.ports.journal import Action, Attribution
+    from interlock.ports.locks import Answer, Left, LockRequest
     from interlock.ports.records import WriteAnswer
     from interlock.records.fields import Content
     from interlock.store_client import StoreClient
 
     Compute = Callable[["Ref", StoredRecord | None], Awaitable["Draft | None"]]
 
-__all__ = ["Change", "Draft", "RecordEngine", "Ref", "existing", "refusal_error"]
+__all__ = ["Change", "Draft", "Opening", "RecordEngine", "Ref", "existing", "refusal_error"]
 
 _log = logging.getLogger("interlock.records")
 _LEASE = 60.0
@@ -133,6 +134,43 @@ class Change:
         )
 
 
+class OpenLease(NamedTuple):
+    """A lease on a record, and the record if it was read with the grant."""
+
+    lease: Lease
+    stored: StoredRecord | None
+
+
+class Opening:
+    """A lease on a record that is about to be acquired. If it is granted at once, the record is read in the same step.
+
+    The store could grant it to others before a later request, so what was read counts only for the first one.
+    """
+
+    __slots__ = ("_engine", "_ref", "acquisition", "stored")
+
+    def __init__(self, engine: RecordEngine, ref: Ref, acquisition: Acquisition) -> None:
+        self._engine = engine
+        self._ref = ref
+        self.acquisition = acquisition
+        acquisition.first = self
+        self.stored: StoredRecord | None = None
+        """The record as its holder has to see it; None if it has to be read after the grant."""
+
+    async def ask(self, request: LockRequest) -> Answer:
+        """Ask for the lease, and read the record if it is granted."""
+        answer, self.stored = await self._engine.store_client.store.records.ask(request, *self._ref)
+        return answer
+
+    def forget(self) -> None:
+        """Forget what was read."""
+        self.stored = None
+
+    async def read(self) -> StoredRecord | None:
+        """Return the record, once the lease is held."""
+        return self.stored or await self._engine.read(self._ref, current=True)
+
+
 class RecordEngine:
     """The records of one app, in its durable store. ``locks`` are in the same store."""
 
@@ -166,26 +204,29 @@ class RecordEngine:
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
-    def acquisition(self, ref: Ref, wait: float | None) -> Acquisition:
+    def opening(self, ref: Ref, wait: float | None) -> Opening:
         """The lease on a record, about to be acquired."""
-        return self._locks.acquire(lock_key(*ref), _LEASE, wait=FOREVER if wait is None else wait)
+        acquisition = self._locks.acquire(lock_key(*ref), _LEASE, wait=FOREVER if wait is None else wait)
+        return Opening(self, ref, acquisition)
 
     @asynccontextmanager
-    async def leases(self, refs: Sequence[Ref], wait: float | None) -> AsyncIterator[dict[Ref, str]]:
-        """Hold the leases on several records, acquired in the order of their keys. Yields their owners.
+    async def leases(self, refs: Sequence[Ref], wait: float | None) -> AsyncIterator[dict[Ref, OpenLease]]:
+        """Hold the leases on several records, acquired in the order of their keys.
 
         Losing a lease does not cancel the body: it is short, and the store refuses its write.
         """
         monotonic = self._store_client.clock.monotonic
         give_up = None if wait is None else monotonic() + wait
-        held: dict[Ref, Lease] = {}
+        held: dict[Ref, OpenLease] = {}
         try:
             for ref in sorted(refs, key=lambda ref: lock_key(*ref)):
                 left = None if give_up is None else max(0.0, give_up - monotonic())
-                held[ref] = await self.acquisition(ref, left)
-            yield {ref: lease.owner for ref, lease in held.items()}
+                opening = self.opening(ref, left)
+                lease = await opening.acquisition
+                held[ref] = OpenLease(lease, opening.stored)
+            yield held
         finally:
-            for lease in held.values():
+            for lease, _ in held.values():
                 try:
                     await lease.release()
                 except LeaseLostError as error:
@@ -245,7 +286,7 @@ class RecordEngine:
         if draft is None:
             return None
         change = Change(ref, draft, recent)
-        if not _all_made(await self.write([change], {})):
+        if not _all_made(await self.write([change])):
             return None
         self._count_made(begun)
         return change
@@ -256,7 +297,7 @@ class RecordEngine:
         """Read, compute and write without a lease. Returns no changes if they were not made."""
         begun = self._store_client.clock.monotonic()
         changes = await self._computed(refs, compute, Attempt(), current=False)
-        answers = await self.write(changes, {})
+        answers = await self.write(changes)
         if not _all_made(answers):
             return [], self._lost(changes, answers, plan)
         self._count_made(begun)
@@ -265,8 +306,8 @@ class RecordEngine:
     async def _change_queued(self, refs: Sequence[Ref], plan: Plan, compute: Compute, attempt: Attempt) -> list[Change]:
         """Queue for the leases, and change the records under them."""
         try:
-            async with self.leases(refs, plan.wait) as owners:
-                return await self._change_leased(refs, compute, owners, attempt)
+            async with self.leases(refs, plan.wait) as held:
+                return await self._change_leased(refs, compute, held, attempt)
         except LockTimeoutError as error:
             if not attempt.starved:
                 raise
@@ -276,11 +317,15 @@ class RecordEngine:
             ) from error
 
     async def _change_leased(
-        self, refs: Sequence[Ref], compute: Compute, owners: dict[Ref, str], attempt: Attempt
+        self, refs: Sequence[Ref], compute: Compute, held: dict[Ref, OpenLease], attempt: Attempt
     ) -> list[Change]:
+        leases = {ref: lease for ref, (lease, _) in held.items()}
+        # What was read with a grant stays as it was while the lease lives.
+        known = {ref.id: stored for ref, (_, stored) in held.items() if stored is not None}
         for _ in range(_ATTEMPTS):
-            changes = await self._computed(refs, compute, attempt, current=True)
-            answers = await self.write(changes, owners)
+            changes = await self._computed(refs, compute, attempt, current=True, known=known)
+            known = {}
+            answers = await self.write(changes, leases)
             if _all_made(answers):
                 return changes
             for ref, answer in answers.items():
@@ -292,10 +337,18 @@ class RecordEngine:
         raise ConcurrencyConflictError(f"{_names(refs)} kept changing by statements that bypass Interlock.")
 
     async def _computed(
-        self, refs: Sequence[Ref], compute: Compute, attempt: Attempt, *, current: bool
+        self,
+        refs: Sequence[Ref],
+        compute: Compute,
+        attempt: Attempt,
+        *,
+        current: bool,
+        known: Mapping[str, StoredRecord] = MappingProxyType({}),
     ) -> list[Change]:
-        """Compute the changes from one snapshot."""
-        found = {one.id: one for one in await self.read_many(refs[0].kind, [ref.id for ref in refs], current=current)}
+        """Compute the changes from one snapshot, of which some records may be known."""
+        found = dict(known)
+        if unknown := [ref.id for ref in refs if ref.id not in found]:
+            found |= {one.id: one for one in await self.read_many(refs[0].kind, unknown, current=current)}
         changes: list[Change] = []
         for ref in refs:
             stored = found.get(ref.id)
@@ -332,17 +385,24 @@ class RecordEngine:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    async def write(self, changes: Sequence[Change], owners: Mapping[Ref, str]) -> dict[Ref, WriteAnswer]:
+    async def write(
+        self, changes: Sequence[Change], leases: Mapping[Ref, Lease] = MappingProxyType({})
+    ) -> dict[Ref, WriteAnswer]:
         """Write changes in one transaction, exactly once, also if the store becomes unavailable meanwhile.
 
-        Changes that were made get their new :attr:`Change.stored`.
+        Changes that were made get their new :attr:`Change.stored`. They are written under the leases on their records,
+        and all these leases are released in the same transaction. If nothing is written, they are kept.
         """
         wanted = [change for change in changes if change.draft is not None]
         if not wanted:
             return {}
         id = secrets.token_hex(8)  # noqa: A001
+        owners = {ref: lease.owner for ref, lease in leases.items()}
         given = [_record_change(change, owners.get(change.ref), id) for change in wanted]
-        answers = await self._write_once(given, id)
+        if leases:
+            answers = await self._write_and_release(given, id, list(leases.values()))
+        else:
+            answers, _ = await self._write_once(given, id)
         made = all(type(answer) is Written for answer in answers)
         for change, written, answer in zip(wanted, given, answers, strict=True):
             if made:
@@ -364,21 +424,48 @@ class RecordEngine:
         self._recent.remember(change.ref, change.stored if isinstance(answer, Written) else None)
         return answer
 
-    async def _write_once(self, changes: Sequence[RecordChange], id: str) -> Sequence[WriteAnswer]:  # noqa: A002
+    async def _write_and_release(
+        self,
+        changes: Sequence[RecordChange],
+        id: str,  # noqa: A002
+        leases: Sequence[Lease],
+    ) -> Sequence[WriteAnswer]:
+        answers: Sequence[WriteAnswer] = ()
+
+        async def operation(requests: Sequence[LockRequest]) -> Sequence[Left] | None:
+            nonlocal answers
+            answers, left = await self._write_once(changes, id, requests)
+            return left
+
+        await self._locks.release_with(leases, operation)
+        return answers
+
+    async def _write_once(
+        self,
+        changes: Sequence[RecordChange],
+        id: str,  # noqa: A002
+        leases: Sequence[LockRequest] = (),
+    ) -> tuple[Sequence[WriteAnswer], Sequence[Left] | None]:
         client = self._store_client
-        write = client.store.records.write
+        records = client.store.records
+
+        async def write() -> tuple[Sequence[WriteAnswer], Sequence[Left] | None]:
+            if leases:
+                return await records.write_and_release(changes, leases)
+            return await records.write(changes), None
+
         begun = client.clock.monotonic()
         try:
-            return await write(changes)
+            return await write()
         except StoreUnavailableError:
             pass  # it may have been made
-        answers = await repeat(lambda: write(changes), client.settings.store_wait, client.clock.monotonic, since=begun)
+        answers, left = await repeat(write, client.settings.store_wait, client.clock.monotonic, since=begun)
         if not all(type(answer) is Written for answer in answers):
             # A refusal after a lost answer may be the effect of the write itself.
             at = await client.repeat(lambda: self._find_write(changes[0], id))
             if at is not None:
-                return [Written(change.entry.to_version or 0, at) for change in changes]
-        return answers
+                return [Written(change.entry.to_version or 0, at) for change in changes], None
+        return answers, left
 
     async def _find_write(self, change: RecordChange, id: str) -> float | None:  # noqa: A002
         """Return when a write was made; None if it was not. Its entries tell: they are written with the changes."""

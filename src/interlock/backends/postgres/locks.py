@@ -44,11 +44,19 @@ if TYPE_CHECKING:
     from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
-__all__ = ["ASK", "LEAVE", "PostgresLocks"]
+__all__ = ["ASK", "LEAVE", "REQUEST_COLUMNS", "PostgresLocks", "read_answer"]
 
 _sql = LockQueries()
 ASK, LEAVE = "a", "l"
-_REQUEST = ("key", "owner", "caller", "session", "ttl", "wait", "nested")  # in the order of the functions' parameters
+REQUEST_COLUMNS = (
+    "key",
+    "owner",
+    "caller",
+    "session",
+    "ttl",
+    "wait",
+    "nested",
+)  # in the order of the functions' parameters
 
 
 class PostgresLocks:
@@ -66,17 +74,7 @@ class PostgresLocks:
     async def ask(self, request: LockRequest) -> Answer:
         """Acquire a key or queue for it."""
         # A request that may close a cycle of waits locks the wait graph, and is sent alone.
-        row = await self._batchers.submit(ASK, request, alone=request.nested)
-        answer, fence, expires_at, recheck_in, details, *_ = row
-        if answer == "granted":
-            return Granted(fence, expires_at)
-        if answer == "ended":
-            return SessionEnded()
-        if answer == "deadlocked":
-            return Deadlocked(tuple(Wait(*wait) for wait in json.loads(details)))
-        if answer == "busy":
-            return Busy(None if details is None else Holder(**json.loads(details)))
-        return Waiting(max(0.0, recheck_in))
+        return read_answer(await self._batchers.submit(ASK, request, alone=request.nested))
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         """Renew live leases."""
@@ -149,7 +147,7 @@ class PostgresLocks:
         """Call the function for one operation, or send several in one transaction."""
         requests = [operation.request for operation in batch]
         if len(batch) > 1:
-            columns = ([getattr(request, name) for request in requests] for name in _REQUEST)
+            columns = ([getattr(request, name) for request in requests] for name in REQUEST_COLUMNS)
             kinds = [operation.kind for operation in batch]
             return await connection.fetch_here(
                 _sql.batch, self._namespace, kinds, *columns, TURN_SECONDS, self._clock()
@@ -159,8 +157,22 @@ class PostgresLocks:
             return await connection.fetch_here(
                 _sql.leave, self._namespace, request.key, request.owner, request.session, self._clock()
             )
-        values = (getattr(request, name) for name in _REQUEST)
+        values = (getattr(request, name) for name in REQUEST_COLUMNS)
         return await connection.fetch_here(_sql.ask, self._namespace, *values, TURN_SECONDS, self._clock())
+
+
+def read_answer(row: Any) -> Answer:
+    """Return the answer to a request, from the first columns of its row."""
+    answer, fence, expires_at, recheck_in, details, *_ = row
+    if answer == "granted":
+        return Granted(fence, expires_at)
+    if answer == "ended":
+        return SessionEnded()
+    if answer == "deadlocked":
+        return Deadlocked(tuple(Wait(*wait) for wait in json.loads(details)))
+    if answer == "busy":
+        return Busy(None if details is None else Holder(**json.loads(details)))
+    return Waiting(max(0.0, recheck_in))
 
 
 def _view(row: Any) -> LockView:

@@ -19,9 +19,10 @@ from interlock.backends.postgres.batching import KeyedBatchers, Operation, new_b
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.connection import OrderedConnection, OrderedConnections
 from interlock.backends.postgres.errors import LOCKED_REMEDY
+from interlock.backends.postgres.locks import REQUEST_COLUMNS, read_answer
 from interlock.backends.postgres.queries import RecordQueries
 from interlock.errors import StoreUnavailableError
-from interlock.ports.locks import Holder
+from interlock.ports.locks import TURN_SECONDS, Granted, Holder, Left
 from interlock.ports.records import (
     Busy,
     Conflict,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from interlock.backends.postgres.pool import Pool
     from interlock.backends.postgres.reader import Reader
     from interlock.clock import Clock
+    from interlock.ports.locks import Answer, LockRequest
     from interlock.ports.records import RecordChange
     from interlock.settings import Settings
 
@@ -49,6 +51,7 @@ __all__ = ["PostgresRecords", "change_columns", "write_answer"]
 _sql = RecordQueries()
 _MAX_ATTEMPTS = 10  # of a create, whose record others delete and create again
 _EXPIRED = "it had expired"
+_BLOCKED = "blocked"
 # Positions in a change's row. A column that says nothing new is null, because encoding its elements takes time.
 _OPTIONAL = (7, 8, 18, 19, 20)  # owner, fence and causes
 _SUBJECT = slice(12, 14)
@@ -62,6 +65,25 @@ class _Write(NamedTuple):
     """The first lock key. It decides which connection is used."""
     keys: list[str]
     changes: Sequence[RecordChange]
+    leases: Sequence[LockRequest] = ()
+    """The leases to release with it, in the order of their keys."""
+
+
+class _Answered(NamedTuple):
+    """The answers to a write, in the order of its keys, and what became of its leases."""
+
+    answers: Sequence[WriteAnswer]
+    left: Sequence[Left] | None
+    """None if the leases were kept, or if there are none."""
+
+
+class _Open(NamedTuple):
+    """A request for a record's lock, and the record to read if it is granted."""
+
+    key: str
+    request: LockRequest
+    kind: str
+    id: str
 
 
 class PostgresRecords:
@@ -73,6 +95,7 @@ class PostgresRecords:
         wait = settings.store_wait / 2
         # The connections of the locks: what the holder of a lease does takes effect in the order in which it began.
         self._leased_writes = KeyedBatchers(connections, self._send, wait)
+        self._opens = KeyedBatchers(connections, self._send_asks, wait)
         self._connection = OrderedConnection(pool, wait)
         # Two for all other writes. While the server works on a batch of one, this process prepares that of the other.
         # With more of them, fewer writes share a statement and a commit.
@@ -121,19 +144,37 @@ class PostgresRecords:
 
     async def write(self, changes: Sequence[RecordChange]) -> Sequence[WriteAnswer]:
         """Make all changes or none."""
-        if len(changes) == 1:
+        answers, _ = await self.write_and_release(changes, ())
+        return answers
+
+    async def write_and_release(
+        self, changes: Sequence[RecordChange], leases: Sequence[LockRequest]
+    ) -> tuple[Sequence[WriteAnswer], Sequence[Left] | None]:
+        """Make all changes or none, and release the leases if they are made."""
+        if len(changes) == 1 and len(leases) < 2:
             key = lock_key(changes[0].kind, changes[0].id)
-            return await self._write(_Write(key, [key], changes))
+            return await self._write(_Write(key, [key], changes, leases))
         if not changes:
-            return []
+            return [], None
         places = {lock_key(change.kind, change.id): place for place, change in enumerate(changes)}
         keys = sorted(places)
-        answers = await self._write(_Write(keys[0], keys, [changes[places[key]] for key in keys]))
+        ordered = sorted(leases, key=_lock_key)
+        answers, left = await self._write(_Write(keys[0], keys, [changes[places[key]] for key in keys], ordered))
         by_key = dict(zip(keys, answers, strict=True))
-        return [by_key[lock_key(change.kind, change.id)] for change in changes]
+        if left is not None:
+            left_by_owner = {lease.owner: one for lease, one in zip(ordered, left, strict=True)}
+            left = [left_by_owner[lease.owner] for lease in leases]
+        return [by_key[lock_key(change.kind, change.id)] for change in changes], left
+
+    async def ask(self, request: LockRequest, kind: str, id: str) -> tuple[Answer, StoredRecord | None]:  # noqa: A002
+        """Ask for a record's lock, and read the record if it is granted."""
+        # As for locks: a request that may close a cycle of waits is sent alone.
+        row = await self._opens.submit("", _Open(request.key, request, kind, id), alone=request.nested)
+        return read_answer(row), None if row[5] is None else _record(row[5:])
 
     async def close(self) -> None:
         """Wait for submitted operations."""
+        await self._opens.close()
         await self._leased_writes.close()
         await self._other_writes.close()
         await self._gets.close()
@@ -142,18 +183,16 @@ class PostgresRecords:
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
-    async def _write(self, write: _Write) -> Sequence[WriteAnswer]:
+    async def _write(self, write: _Write) -> _Answered:
         leased = any(change.owner is not None for change in write.changes)
         writes = self._leased_writes if leased else self._other_writes
-        answers: Sequence[WriteAnswer] | None = await writes.submit("", write)
-        return answers if answers is not None else await self._write_apart(write)
+        answered: _Answered | None = await writes.submit("", write)
+        return answered if answered is not None else await self._write_apart(write)
 
-    async def _send(
-        self, connection: OrderedConnection, batch: Sequence[Operation]
-    ) -> Sequence[Sequence[WriteAnswer] | None]:
+    async def _send(self, connection: OrderedConnection, batch: Sequence[Operation]) -> Sequence[_Answered | None]:
         """Send writes in one statement: all of them, unless two concern the same record."""
         writes: list[_Write] = [operation.request for operation in batch]
-        answers: list[Sequence[WriteAnswer] | None] = [None] * len(writes)
+        answered: list[_Answered | None] = [None] * len(writes)
         waiting = list(range(len(writes)))
         while waiting:
             taken: dict[str, int] = {}
@@ -166,31 +205,52 @@ class PostgresRecords:
                 else:
                     first.append(place)
                     taken.update((key, place) for key in keys)
-            sent = [writes[place] for place in first]
-            if _replaces_one(sent):
-                row = _row(0, sent[0].changes[0])[1:]
-                rows = await connection.fetch_here(_sql.write_one, self._namespace, *row, self._clock())
-            else:
-                rows = await connection.fetch_here(_sql.write, *self._arguments(sent, False))
-            for place, answer in zip(first, _answers(sent, rows), strict=True):
-                answers[place] = answer
+            sent = await self._send_distinct(connection, [writes[place] for place in first])
+            for place, answer in zip(first, sent, strict=True):
+                answered[place] = answer
             waiting = []
             for place in others:
-                conflict = _conflict_behind(writes, answers, taken, place)
+                conflict = _conflict_behind(writes, answered, taken, place)
                 if conflict is None:
                     waiting.append(place)
                 else:
-                    answers[place] = [conflict]
-        return answers
+                    answered[place] = _Answered([conflict], None)
+        return answered
 
-    async def _write_apart(self, write: _Write) -> Sequence[WriteAnswer]:
+    async def _send_distinct(
+        self, connection: OrderedConnection, writes: Sequence[_Write]
+    ) -> Sequence[_Answered | None]:
+        """Send writes that concern different records."""
+        if not _replaces_one(writes):
+            return _answers(writes, await connection.fetch_here(*self._statement(writes, wait=False)))
+        write = writes[0]
+        args = (self._namespace, *_row(0, write.changes[0])[1:], self._clock())
+        if write.leases:
+            ((*row, released, why, next_owner, fence, expires_at),) = await connection.fetch_here(
+                _sql.write_one_and_release, *args, write.key, write.leases[0].session
+            )
+            left = None if released is None else [_left(released, why, next_owner, fence, expires_at)]
+        else:
+            (row,) = await connection.fetch_here(_sql.write_one, *args)
+            left = None
+        return [None if row[0] == _BLOCKED else _Answered([write_answer(row)], left)]
+
+    async def _write_apart(self, write: _Write) -> _Answered:
         """Wait for the transactions that have locked the records, and write."""
         for _ in range(_MAX_ATTEMPTS):
-            rows = await self._apart(write.keys, _sql.write, *self._arguments([write], True))
-            (answers,) = _answers([write], rows)
-            if answers is not None:
-                return answers
+            (answered,) = _answers([write], await self._apart(write.keys, *self._statement([write], wait=True)))
+            if answered is not None:
+                return answered
         raise StoreUnavailableError(f"Other transactions keep deleting and creating {write.key!r}.")
+
+    async def _send_asks(self, connection: OrderedConnection, batch: Sequence[Operation]) -> Sequence[Any]:
+        """Ask for several locks, and read the records of those that are granted."""
+        opens: list[_Open] = [operation.request for operation in batch]
+        requests = ([getattr(one.request, name) for one in opens] for name in REQUEST_COLUMNS)
+        kinds, ids = [one.kind for one in opens], [one.id for one in opens]
+        return await connection.fetch_here(
+            _sql.open, self._namespace, *requests, kinds, ids, TURN_SECONDS, self._clock()
+        )
 
     async def _apart(self, keys: Sequence[str], sql: str, *args: Any) -> Sequence[Any]:
         """Run a statement that waits for the transactions that have locked records, up to a bound."""
@@ -204,17 +264,24 @@ class PostgresRecords:
                 f"Another transaction has kept {which} locked for too long.", remedy=LOCKED_REMEDY
             ) from error.__cause__
 
-    def _arguments(self, writes: Sequence[_Write], wait: bool) -> Iterable[Any]:
+    def _statement(self, writes: Sequence[_Write], *, wait: bool) -> tuple[Any, ...]:
+        """Return the statement for writes of different records, and its arguments."""
         rows = [_row(number, change) for number, change in _in_order(writes)]
         columns: list[Any] = list(zip(*rows, strict=True))
         for position in _OPTIONAL:
             if columns[position].count(None) == len(rows):
                 columns[position] = None
-        if len(rows) == len(writes):
-            columns[0] = None
         if all(_describes_change(change) for write in writes for change in write.changes):
             columns[_SUBJECT] = columns[_VERSIONS] = None, None
-        return (self._namespace, *columns, wait, self._clock())
+        leases = _leases_in_order(writes)
+        if leases:
+            released = [number for number, _ in leases]
+            locks = ([getattr(lease, name) for _, lease in leases] for name in ("key", "owner", "session"))
+            args = (self._namespace, *columns, wait, self._clock(), released, *locks)
+            return _sql.write_and_release, *args
+        if len(rows) == len(writes):
+            columns[0] = None
+        return _sql.write, self._namespace, *columns, wait, self._clock()
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
@@ -259,10 +326,12 @@ def _describes_change(change: RecordChange) -> bool:
 
 
 def _replaces_one(writes: Sequence[_Write]) -> bool:
-    """Whether there is a single change, which neither creates nor deletes its record."""
+    """Whether there is a single change, which neither creates nor deletes its record, with no lease but its own."""
     if len(writes) > 1 or len(writes[0].changes) > 1:
         return False
     change = writes[0].changes[0]
+    if any(lease.owner != change.owner for lease in writes[0].leases):
+        return False
     return change.expected is not None and change.body is not None
 
 
@@ -283,16 +352,39 @@ def _first(row: tuple[Any, ...]) -> Any:
     return row[0]
 
 
-def _answers(writes: Sequence[_Write], rows: Iterable[Any]) -> Sequence[Sequence[WriteAnswer] | None]:
-    """Return the answers of each write, in the order of its keys; None for one that met a locked record."""
+def _leases_in_order(writes: Sequence[_Write]) -> list[tuple[int, LockRequest]]:
+    """Return all leases to release with the number of their write, in the order of their keys."""
+    leases = [(number, lease) for number, write in enumerate(writes) for lease in write.leases]
+    leases.sort(key=lambda numbered: numbered[1].key)
+    return leases
+
+
+def _lock_key(lease: LockRequest) -> str:
+    return lease.key
+
+
+def _answers(writes: Sequence[_Write], rows: Sequence[Any]) -> Sequence[_Answered | None]:
+    """Return the answers of each write; None for one that met a locked record."""
     answers: list[list[WriteAnswer]] = [[] for _ in writes]
+    left: list[list[Left]] = [[] for _ in writes]
     blocked: set[int] = set()
-    for (number, _), row in zip(_in_order(writes), rows, strict=True):
-        if row[0] == "blocked":
+    changes = list(_in_order(writes))
+    for (number, _), row in zip(changes, rows, strict=False):
+        if row[0] == _BLOCKED:
             blocked.add(number)
         else:
             answers[number].append(write_answer(row))
-    return [None if number in blocked else answer for number, answer in enumerate(answers)]
+    for (number, _), (answer, fence, _, details) in zip(_leases_in_order(writes), rows[len(changes) :], strict=True):
+        if details is not None:
+            left[number].append(_left(answer == "left", fence=fence, **json.loads(details)))
+    return [
+        None if number in blocked else _Answered(answers[number], left[number] or None) for number in range(len(writes))
+    ]
+
+
+def _left(held: bool, why: str, next_owner: str | None, fence: int | None, expires_at: float | None) -> Left:
+    handed = None if fence is None or expires_at is None else Granted(fence, expires_at)
+    return Left(held, why, next_owner, handed)
 
 
 def write_answer(row: Any) -> WriteAnswer:
@@ -312,7 +404,7 @@ def write_answer(row: Any) -> WriteAnswer:
 
 
 def _conflict_behind(
-    writes: Sequence[_Write], answers: Sequence[Sequence[WriteAnswer] | None], taken: dict[str, int], place: int
+    writes: Sequence[_Write], answered: Sequence[_Answered | None], taken: dict[str, int], place: int
 ) -> Conflict | None:
     """Return the conflict of a write that is checked right after another one of the same record.
 
@@ -323,13 +415,14 @@ def _conflict_behind(
     before = taken.get(write.key)
     if len(write.keys) > 1 or before is None or len(writes[before].keys) > 1:
         return None
-    (change,), (ahead,), answer = write.changes, writes[before].changes, answers[before]
-    if answer is None or change.owner is not None or ahead.owner is not None or change.fence is not None:
+    (change,), (ahead,), found = write.changes, writes[before].changes, answered[before]
+    if found is None or change.owner is not None or ahead.owner is not None or change.fence is not None:
         return None
-    if isinstance(answer[0], Written):
-        version = None if ahead.body is None else answer[0].version
-    elif isinstance(answer[0], Conflict):
-        version = answer[0].version
+    answer = found.answers[0]
+    if isinstance(answer, Written):
+        version = None if ahead.body is None else answer.version
+    elif isinstance(answer, Conflict):
+        version = answer.version
     else:
         return None
     return None if change.expected == version else Conflict(version)

@@ -96,9 +96,7 @@ class SqliteStore:
         self.limits = SqliteLimits(self._writer, self._reader, settings, clock)
         self.messages.sources.append(self.limits.due_owners)
         self.journal = SqliteJournal(self._writer.run, self._reader.run, settings.namespace, clock)
-        self.records = SqliteRecords(
-            self._writer.run, self._reader.run, settings.namespace, clock, self.locks.holder, self.locks.why_ended
-        )
+        self.records = SqliteRecords(self._writer.run, self._reader.run, settings.namespace, clock, self.locks)
         self.record_insight = SqliteRecordInsight(self._writer.run, self._reader.run, settings.namespace, clock)
         self.pipelines = SqlitePipelines(self._writer.run, self._reader.run, settings.namespace, clock, self.records)
         self.jobs = self._jobs()

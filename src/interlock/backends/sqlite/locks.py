@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.backends.sqlite.fenced import FencedWriter
 from interlock.backends.sqlite.journal import add_entry
@@ -18,7 +18,7 @@ from interlock.ports.journal import Action, holder_data, new_entry
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from interlock.backends.sqlite.file import DatabaseFile
     from interlock.backends.sqlite.reader import Reader
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteLocks"]
 
 _sql = LockQueries()
+T = TypeVar("T")
 
 
 class _Row:
@@ -63,12 +64,8 @@ class SqliteLocks:
 
     async def ask(self, request: port.LockRequest) -> port.Answer:
         """Acquire a lock or queue for it, in the order of the requests."""
-        asked = self._asked.of(request.owner)
-        try:
-            return await self._run(lambda db: self._ask(db, request, asked))
-        except StoreUnavailableError:
-            self._asked.keep(request.owner, asked)
-            raise
+        answer, _ = await self.ask_and_read(request, lambda _: None)
+        return answer
 
     async def renew(self, leases: Sequence[port.Held]) -> Sequence[port.Renewed]:
         """Extend live leases."""
@@ -132,6 +129,35 @@ class SqliteLocks:
     def why_ended(self, db: sqlite3.Connection, key: str, owner: str) -> str:
         """Return why an owner's lease on a key ended."""
         return self._why_ended(db, self._values(key=key, owner=owner))
+
+    async def ask_and_read(
+        self, request: port.LockRequest, read: Callable[[sqlite3.Connection], T]
+    ) -> tuple[port.Answer, T | None]:
+        """Acquire a lock or queue for it, and read something in the same transaction if it is granted."""
+        asked = self._asked.of(request.owner)
+
+        def do(db: sqlite3.Connection) -> tuple[port.Answer, T | None]:
+            answer = self._ask(db, request, asked)
+            return answer, read(db) if isinstance(answer, port.Granted) else None
+
+        try:
+            return await self._run(do)
+        except StoreUnavailableError:
+            self._asked.keep(request.owner, asked)
+            raise
+
+    async def write_and_leave(
+        self, write: Callable[[sqlite3.Connection], tuple[T, bool]], requests: Sequence[port.LockRequest]
+    ) -> tuple[T, Sequence[port.Left] | None]:
+        """Write something and, if that was made, release leases in the same transaction."""
+
+        def do(db: sqlite3.Connection) -> tuple[T, Sequence[port.Left] | None]:
+            answers, made = write(db)
+            return answers, [self._leave(db, request) for request in requests] if made else None
+
+        for request in requests:
+            self._asked.forget(request.owner)
+        return await self._run(do)
 
     # -- operations, on the writer's thread ------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.journal import add_entry
@@ -26,17 +26,37 @@ if TYPE_CHECKING:
 
     from interlock.backends.sqlite.jobs import Run
     from interlock.clock import Clock
-    from interlock.ports.locks import Holder
+    from interlock.ports.locks import Answer, Holder, Left, LockRequest
     from interlock.ports.records import RecordChange
 
-    HolderOf = Callable[[sqlite3.Connection, str], Holder | None]
-    """Returns the live holder of a lock, as of now."""
-    WhyEnded = Callable[[sqlite3.Connection, str, str], str]
-    """Returns why the lease of an owner on a key ended."""
+    class RecordLocks(Protocol):
+        """The locks of records, in the transaction of a read or a write."""
+
+        def holder(self, db: sqlite3.Connection, key: str) -> Holder | None:
+            """Return the live holder of a lock, as of now."""
+            ...
+
+        def why_ended(self, db: sqlite3.Connection, key: str, owner: str) -> str:
+            """Return why the lease of an owner on a key ended."""
+            ...
+
+        async def ask_and_read(
+            self, request: LockRequest, read: Callable[[sqlite3.Connection], T]
+        ) -> tuple[Answer, T | None]:
+            """Ask for a lock, and read if it is granted."""
+            ...
+
+        async def write_and_leave(
+            self, write: Callable[[sqlite3.Connection], tuple[T, bool]], requests: Sequence[LockRequest]
+        ) -> tuple[T, Sequence[Left] | None]:
+            """Write, and release leases if the write is made."""
+            ...
+
 
 __all__ = ["SqliteRecords"]
 
 _sql = RecordQueries()
+T = TypeVar("T")
 
 
 class _State(NamedTuple):
@@ -51,15 +71,12 @@ class _State(NamedTuple):
 class SqliteRecords:
     """Implements the records port. Reads never wait for writers: a commit is visible to every later read."""
 
-    def __init__(
-        self, write: Run, read: Run, namespace: str, clock: Clock, holder_of: HolderOf, why_ended: WhyEnded
-    ) -> None:
+    def __init__(self, write: Run, read: Run, namespace: str, clock: Clock, locks: RecordLocks) -> None:
         self._write = write
         self._read = read
         self._namespace = namespace
         self._now = clock.now
-        self._holder_of = holder_of
-        self._why_ended = why_ended
+        self._locks = locks
 
     async def get(self, kind: str, ids: Sequence[str], *, current: bool = False) -> Sequence[StoredRecord]:
         """Read records. The file has one writer at a time, so no write is in progress when a grant has returned."""
@@ -81,6 +98,24 @@ class SqliteRecords:
         """Make all changes or none."""
         return await self._write(lambda db: self.write_within(db, changes))
 
+    async def ask(self, request: LockRequest, kind: str, id: str) -> tuple[Answer, StoredRecord | None]:  # noqa: A002
+        """Ask for a record's lock, and read the record if it is granted."""
+        values = {"namespace": self._namespace, "kind": kind, "ids": json.dumps([id])}
+        return await self._locks.ask_and_read(
+            request, lambda db: next((_record(row) for row in db.execute(_sql.get, values)), None)
+        )
+
+    async def write_and_release(
+        self, changes: Sequence[RecordChange], leases: Sequence[LockRequest]
+    ) -> tuple[Sequence[WriteAnswer], Sequence[Left] | None]:
+        """Make all changes or none, and release the leases if they are made."""
+
+        def write(db: sqlite3.Connection) -> tuple[Sequence[WriteAnswer], bool]:
+            answers = self.write_within(db, changes)
+            return answers, bool(leases) and all(isinstance(answer, Written) for answer in answers)
+
+        return await self._locks.write_and_leave(write, leases)
+
     async def _fetch(self, statement: str, values: dict[str, Any]) -> Sequence[StoredRecord]:
         values = {"namespace": self._namespace, **values}
         return await self._read(lambda db: [_record(row) for row in db.execute(statement, values)])
@@ -101,12 +136,12 @@ class SqliteRecords:
         self, db: sqlite3.Connection, change: RecordChange, state: _State | None
     ) -> LeaseLost | Busy | StaleFence | Conflict | None:
         key = lock_key(change.kind, change.id)
-        holder = self._holder_of(db, key)
+        holder = self._locks.holder(db, key)
         if change.owner is None:
             if holder is not None:
                 return Busy(holder)
         elif holder is None or holder.owner != change.owner:
-            return LeaseLost(self._why_ended(db, key, change.owner))
+            return LeaseLost(self._locks.why_ended(db, key, change.owner))
         if state is None:
             return None if change.expected is None else Conflict(None)
         if change.fence is not None and state.fence is not None and change.fence < state.fence:

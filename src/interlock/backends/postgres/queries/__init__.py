@@ -174,6 +174,9 @@ class RecordQueries(Queries, package=_PACKAGE, files=("records",)):
 
     write: str
     write_one: str
+    write_and_release: str
+    write_one_and_release: str
+    open: str
     get: str
     get_current: str
     list_any: str

@@ -8,6 +8,24 @@ select answer, version, at, details from interlock.record_write(
 select answer, version, at, details from interlock.record_write_one(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 
+-- name: write_and_release
+-- Apply writes of records, and release leases with those that are made.
+select answer, version, at, details from interlock.record_write_and_release(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
+    $25, $26, $27, $28)
+
+-- name: write_one_and_release
+-- Replace one record, and release its lease.
+select answer, version, at, details, released, why, next_owner, fence, expires_at
+from interlock.record_write_one_and_release(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
+
+-- name: open
+-- Ask for the locks of records, and read the records whose locks are granted.
+select answer, fence, expires_at, recheck_in, details, kind, id, uid, version, status, body, record_fence, created_at,
+       updated_at
+from interlock.record_open($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+
 -- name: get
 -- Read records.
 select r.kind, r.id, r.uid, r.version, r.status, r.body, r.fence, r.created_at, r.updated_at

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from interlock.ports.records import Busy, Conflict, LeaseLost, lock_key
+from interlock.ports import locks
+from interlock.ports.records import Busy, Conflict, LeaseLost, Skipped, Written, lock_key
 from interlock.testing.conformance.driver import ANN, SESSION
 from interlock.testing.conformance.records.driver import KIND, MISS, RecordSuite
 
@@ -133,3 +134,139 @@ class RecordLeaseConformance(RecordSuite):
 
             assert record is not None
             assert record.fence == fence + 1000
+
+    # -- the lease and the record in one step --------------------------------------------------------------------------
+
+    async def test_a_request_that_is_granted_reads_the_record(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            await b.written("a", None, 1)
+            await b.written("a", 0, 2)
+            answer, record = await b.records.ask(b.request("a1", _KEY), KIND, "a")
+
+            assert isinstance(answer, locks.Granted)
+            assert record == await b.record("a")
+            assert isinstance(await b.refused("a", 1, 3), Busy), "the lease is held"
+            again, record = await b.records.ask(b.wants["a1"], KIND, "a")
+            assert isinstance(again, locks.Granted)
+            assert again.fence == answer.fence
+            assert record is not None
+            await b.written("a", record.version, 3, owner="a1")
+
+    async def test_a_request_that_is_not_granted_reads_nothing(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            await b.written("a", None, 1)
+            await b.lease("a1", "a")
+
+            answer, record = await b.records.ask(b.request("b1", _KEY, wait=0.0), KIND, "a")
+            assert isinstance(answer, locks.Busy)
+            assert answer.holder is not None
+            assert (answer.holder.owner, record) == ("a1", None)
+            answer, record = await b.records.ask(b.request("b2", _KEY), KIND, "a")
+            assert isinstance(answer, locks.Waiting)
+            assert record is None
+            answer, record = await b.records.ask(b.request("x1", _KEY, session="nobody"), KIND, "a")
+            assert (answer, record) == (locks.SessionEnded(), None)
+            assert [waiter.owner for waiter in (await b.locks.list(_KEY))[0].waiters] == ["b2"]
+
+    async def test_a_cycle_of_requests_is_refused(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            other = lock_key(KIND, "b")
+            await b.records.ask(b.request("a1", _KEY, caller="ann"), KIND, "a")
+            await b.records.ask(b.request("b1", other, caller="bob"), KIND, "b")
+            await b.records.ask(b.request("a2", other, caller="ann", nested=True), KIND, "b")
+            answer, record = await b.records.ask(b.request("b2", _KEY, caller="bob", nested=True), KIND, "a")
+
+            assert isinstance(answer, locks.Deadlocked)
+            assert record is None
+
+    async def test_a_request_for_a_record_that_does_not_exist_is_granted(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            answer, record = await b.records.ask(b.request("a1", _KEY), KIND, "a")
+
+            assert isinstance(answer, locks.Granted)
+            assert record is None
+            await b.written("a", None, 1, owner="a1")
+
+    async def test_a_write_releases_its_lease(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            await b.written("a", None, 1)
+            await b.lease("a1", "a")
+            answers, left = await b.records.write_and_release([b.change("a", 0, 2, owner="a1")], [b.wants["a1"]])
+
+            assert [type(answer) for answer in answers] == [Written]
+            assert left == [locks.Left(True, "", None)]
+            assert await b.locks.list(_KEY) == []
+            assert len(await b.entries()) == 2
+            await b.written("a", 1, 3)
+
+    async def test_a_write_that_releases_lets_the_next_waiter_have_the_lease(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            await b.written("a", None, 1)
+            await b.lease("a1", "a")
+            await b.waiting("b1", _KEY)
+            _, left = await b.records.write_and_release([b.change("a", 0, 2, owner="a1")], [b.wants["a1"]])
+
+            assert left is not None
+            assert left[0].held
+            answer, record = await b.records.ask(b.wants["b1"], KIND, "a")
+            assert isinstance(answer, locks.Granted)
+            assert record is not None
+            assert record.version == 1
+
+    async def test_a_write_may_hand_the_lease_to_a_waiter_of_its_session(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            await b.written("a", None, 1)
+            await b.lease("a1", "a")
+            await b.waiting("a2", _KEY)
+            await b.waiting("b1", _KEY)
+            _, left = await b.records.write_and_release([b.change("a", 0, 2, owner="a1")], [b.wants["a1"]])
+
+            assert left is not None
+            assert left[0].next_owner == "a2"
+            answer = await b.locks.ask(b.wants["a2"])
+            assert isinstance(answer, locks.Granted)
+            assert left[0].handed is None or left[0].handed.fence == answer.fence
+            assert isinstance(await b.refused("a", 1, 3, owner="a1"), LeaseLost)
+            await b.written("a", 1, 3, owner="a2")
+
+    async def test_a_write_that_is_refused_keeps_its_lease(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            await b.written("a", None, 1)
+            await b.lease("a1", "a")
+            answers, left = await b.records.write_and_release([b.change("a", MISS, 2, owner="a1")], [b.wants["a1"]])
+
+            assert (list(answers), left) == ([Conflict(0)], None)
+            assert isinstance(await b.refused("a", 0, 2), Busy)
+            await b.written("a", 0, 2, owner="a1")
+
+    async def test_a_repeated_write_finds_its_lease_released(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            await b.written("a", None, 1)
+            await b.lease("a1", "a")
+            change = b.change("a", 0, 2, owner="a1")
+            await b.records.write_and_release([change], [b.wants["a1"]])
+            answers, left = await b.records.write_and_release([change], [b.wants["a1"]])
+
+            assert [type(answer) for answer in answers] == [LeaseLost]
+            assert left is None
+            assert await b.values("a") == {"a": (1, 2)}
+
+    async def test_a_write_of_several_releases_all_leases_or_none(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            for id in "abc":  # noqa: A001
+                await b.written(id, None, 1)
+            owners = {"c": "a1", "a": "a2", "b": "a3"}
+            for id, owner in owners.items():  # noqa: A001
+                await b.lease(owner, id, nested=True)
+            leases = [b.wants[owner] for owner in owners.values()]
+            refused = [b.change("c", 0, 2, owner="a1"), b.change("a", MISS, 2, owner="a2")]
+            answers, left = await b.records.write_and_release(refused, leases)
+            assert (list(answers), left) == ([Skipped(), Conflict(0)], None)
+            assert len(await b.locks.list()) == 3
+
+            changes = [b.change("c", 0, 2, owner="a1"), b.change("a", 0, 2, owner="a2")]
+            answers, left = await b.records.write_and_release(changes, leases)
+            assert [type(answer) for answer in answers] == [Written, Written]
+            assert left == [locks.Left(True, "", None)] * 3, "also that of a record that is not written"
+            assert await b.locks.list() == []
+            assert await b.values("a", "b", "c") == {"a": (1, 2), "b": (0, 1), "c": (1, 2)}
