@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.jobs.worker_side import Acks, run_worker
-from interlock import App, Slots
+from interlock import App, Slots, current_job
 from interlock.ports.jobs import Outcome
 from interlock.testing.processes import report
 
@@ -21,6 +21,7 @@ LANES = 1000
 SLOTS = 10_000
 FEW_SLOTS = 50
 CHUNK = 5_000
+LOG_LINES = 10
 
 
 class Jobs(NamedTuple):
@@ -31,6 +32,7 @@ class Jobs(NamedTuple):
     laned: Any
     own_slots: Any
     few_slots: Any
+    logged: Any
 
 
 def defined(url: str, *, noting: bool = False) -> tuple[App, Jobs]:
@@ -61,7 +63,13 @@ def defined(url: str, *, noting: bool = False) -> tuple[App, Jobs]:
     async def few_slots(lane: int, number: int) -> None:
         return
 
-    return app, Jobs(noop, limited, laned, own_slots, few_slots)
+    @app.job()
+    async def logged(number: int) -> None:
+        log = current_job().log
+        for line in range(LOG_LINES):
+            log("copied file %d of job %d to its place", line, number)
+
+    return app, Jobs(noop, limited, laned, own_slots, few_slots, logged)
 
 
 async def prepare(url: str) -> None:
@@ -70,12 +78,15 @@ async def prepare(url: str) -> None:
 
 
 def calls(jobs: Jobs, kind: str, numbers: Sequence[int], lanes: int) -> list[Any]:
-    """Jobs to enqueue: ``plain``, under a ``limit`` that never binds, in ``lanes``, or in ``one lane``.
+    """Jobs to enqueue: ``plain``, ``logged`` (ten lines each), under a ``limit`` that never binds, in ``lanes``, or in
+    ``one lane``.
 
     ``own slots`` and ``few slots`` are in lanes, under slots per lane or 50 slots for all lanes.
     """
     if kind == "plain":
         return [jobs.noop.call(number=number) for number in numbers]
+    if kind == "logged":
+        return [jobs.logged.call(number=number) for number in numbers]
     if kind == "limit":
         return [jobs.limited.call(number=number) for number in numbers]
     if kind in ("own slots", "few slots"):

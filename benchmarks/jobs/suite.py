@@ -38,7 +38,7 @@ SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB", "checkpoint_timeou
 """The same server for all, with fsync and synchronous_commit on, and no checkpoint during a measurement."""
 
 INTERLOCK = OfModule(own)
-KINDS = {"limit": "limit", "1,000 lanes": "lanes", "one lane": "one lane"}
+KINDS = {"10 log lines": "logged", "limit": "limit", "1,000 lanes": "lanes", "one lane": "one lane"}
 PGQUEUER = {1: OfModule(peer_pgqueuer, working=(5,)), 2: OfModule(peer_pgqueuer)}
 """A pool of connections is faster with one process, a single connection per process with two."""
 

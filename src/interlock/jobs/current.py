@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from datetime import datetime
 
-    from interlock.jobs.log_buffer import LogBuffers
+    from interlock.jobs.log_buffer import LogBuffer, LogBuffers
     from interlock.ports.jobs import FetchedJob
 
 __all__ = ["CURRENT", "LOGGER_NAME", "CurrentJob", "JobLog", "current_engine", "current_job", "register_runner"]
@@ -45,7 +45,10 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
     def __call__(self, message: object, *args: object, level: int | str = logging.INFO) -> None:
         """Add a line to the job's log; an unknown level counts as INFO."""
         number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO) if isinstance(level, str) else level
-        self.log(number, message, *args, stacklevel=2)
+        if number < logging.INFO or self.logger.isEnabledFor(number):
+            self.log(number, message, *args, stacklevel=2)
+        else:
+            self._job.write(number, message_text(message, args))
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Add a line to the job's log, and pass it to the logger."""
@@ -65,8 +68,9 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
 class CurrentJob:
     """The running job. Created for every start, so everything but the fetched job is computed on demand."""
 
-    __slots__ = ("_caller", "_log", "fetched", "logs")
+    __slots__ = ("_buffer", "_caller", "_log", "fetched", "logs")
 
+    _buffer: LogBuffer
     _log: JobLog
     _caller: callers.Caller
 
@@ -134,12 +138,20 @@ class CurrentJob:
         the nearest, with a warning in the job's log. A call never waits for the store and never fails the job.
         """
         if self.logs is not None:
-            self.logs.of(self.fetched).set_progress(fraction, message)
+            self._buffer_of(self.logs).set_progress(fraction, message)
 
     def write(self, level: int, text: str) -> None:
         """Add text to the job's log only."""
         if self.logs is not None:
-            self.logs.of(self.fetched).write(level, text)
+            self._buffer_of(self.logs).write(level, text)
+
+    def _buffer_of(self, logs: LogBuffers) -> LogBuffer:
+        """The buffer of this fetch. It is kept, so that after the end of the fetch nothing opens another one."""
+        try:
+            return self._buffer
+        except AttributeError:
+            self._buffer = logs.of(self.fetched)
+            return self._buffer
 
     @property
     def caller(self) -> callers.Caller:

@@ -47,6 +47,7 @@ class LogBuffers:
         self, settings: Settings, clock: Clock, metrics: JobMetrics, definitions: dict[str, Definition]
     ) -> None:
         self.bounds = LogBounds(settings.job_log_lines, settings.job_log_bytes)
+        self.chunk_lines, self.chunk_bytes = self.bounds.chunk_lines, self.bounds.chunk_bytes
         self.now = clock.now
         self.metrics = metrics
         self.open: dict[tuple[int, int], LogBuffer] = {}
@@ -122,13 +123,20 @@ class LogBuffer:
 
     def write(self, level: int, text: str) -> None:
         """Add text as one or more lines."""
-        if not self._owner.bounds.lines:
+        owner = self._owner
+        if not owner.bounds.lines:
             return
-        now = self._owner.now()
-        if len(text) <= MAX_LINE and text.isprintable():
-            self._add((LogLine(now, level, text),))
-        else:
-            self._add(LogLine(now, level, line) for line in clean_lines(text, self._owner.bounds.bytes))
+        now = owner.now()
+        if len(text) > MAX_LINE or not text.isprintable():
+            self._add(LogLine(now, level, line) for line in clean_lines(text, owner.bounds.bytes))
+            return
+        line = LogLine(now, level, text)
+        with self._lock:
+            if self._head_room > 0 and not self._closed:  # the usual case: a few plain lines
+                self._head_room -= 1
+                self._head.append(line)
+                return
+        self._add((line,))
 
     def set_progress(self, fraction: object, message: object) -> None:
         """Set the progress. An invalid fraction is reported in the log and never fails the job."""
@@ -202,13 +210,13 @@ class LogBuffer:
             self._owner.metrics.log_lines_dropped += dropped
 
     def _chunks(self, lines: Iterable[LogLine], skipped: int) -> Iterator[LogChunk]:
-        bounds = self._owner.bounds
+        max_lines, max_size = self._owner.chunk_lines, self._owner.chunk_bytes
         chunk: list[LogLine] = []
         size = 0
         for line in lines:
             chunk.append(line)
-            size += _size(line)
-            if len(chunk) >= bounds.chunk_lines or size >= bounds.chunk_bytes:
+            size += len(line.text) + _LINE_BYTES
+            if len(chunk) >= max_lines or size >= max_size:
                 yield LogChunk(skipped, chunk)
                 chunk, size, skipped = [], 0, 0
         if chunk:
@@ -231,7 +239,7 @@ def clean_lines(text: str, limit: int) -> list[str]:
 
 def message_text(message: object, args: tuple[Any, ...], exc_info: Any = None) -> str:
     """A message with its arguments and the traceback of an exception. Never fails."""
-    text = _safe_str(message)
+    text = message if isinstance(message, str) else _safe_str(message)
     if args:
         try:
             text = text % (args[0] if len(args) == 1 and isinstance(args[0], dict) and args[0] else args)
