@@ -71,17 +71,25 @@ class Step:
             intent.status = STATUSES[self.name]
 
 
-def declare(app: App, reached: dict[str, asyncio.Event] | None = None) -> tuple[Records[Intent], Pipeline[Intent]]:
-    """The records and the pipeline of an app."""
+async def broken(intent: Intent) -> None:
+    """A stage that fails."""
+    intent.count = 99
+    raise ValueError("out of order")
+
+
+def declare(
+    app: App, reached: dict[str, asyncio.Event] | None = None, *, fails: bool = False
+) -> tuple[Records[Intent], Pipeline[Intent]]:
+    """The records and the pipeline of an app. One that ``fails`` does so at its last stage."""
     intents = app.records(Intent, machine=MACHINE, correctable=["payload"])
-    stages = [Step(name, intents, reached) for name in STAGES]
-    return intents, app.pipeline("intake", intents, stages=stages)
+    stages: list[object] = [Step(name, intents, reached) for name in STAGES]
+    return intents, app.pipeline("intake", intents, stages=[*stages[:-1], broken] if fails else stages)
 
 
 # -- killed processes --------------------------------------------------------------------------------------------------
 
 
-def run_rounds(url: str, steps: list[int | None], seed: int) -> None:
+def run_rounds(url: str, steps: list[int | None], seed: int, fails: bool = False) -> None:
     """Fork a process for each round, which is killed at a step or, for None, at an arbitrary moment.
 
     A step of 0 means every step from 1 on, each in a round of its own, until a process ends before it.
@@ -93,7 +101,8 @@ def run_rounds(url: str, steps: list[int | None], seed: int) -> None:
         at = step or None
         while True:
             number += 1
-            was_killed = _killed(url, f"r{number:04}", 1 if step == 0 and at is None else at, dice.uniform(0.0, 0.08))
+            chosen = 1 if step == 0 and at is None else at
+            was_killed = _killed(url, f"r{number:04}", chosen, dice.uniform(0.0, 0.08), fails)
             killed += was_killed
             if step != 0 or not was_killed:
                 break
@@ -101,12 +110,12 @@ def run_rounds(url: str, steps: list[int | None], seed: int) -> None:
     report("killed", count=killed, rounds=number)
 
 
-def _killed(url: str, record_id: str, step: int | None, moment: float) -> bool:
+def _killed(url: str, record_id: str, step: int | None, moment: float, fails: bool) -> bool:
     ready, started = os.pipe()
     pid = os.fork()
     if not pid:
         try:
-            asyncio.run(_victim(url, record_id, step, started))
+            asyncio.run(_victim(url, record_id, step, started, fails))
         finally:
             os._exit(0)
     os.close(started)
@@ -118,12 +127,12 @@ def _killed(url: str, record_id: str, step: int | None, moment: float) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
-async def _victim(url: str, record_id: str, step: int | None, started: int) -> None:
+async def _victim(url: str, record_id: str, step: int | None, started: int, fails: bool) -> None:
     """Run the pipeline while somebody corrects the record."""
     die_at = dying_steps()
     app = App(url, session_ttl=TTL)
     reached = {"normalize": asyncio.Event()}
-    intents, pipeline = declare(app, reached)
+    intents, pipeline = declare(app, reached, fails=fails)
 
     async def correct() -> None:
         await reached["normalize"].wait()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from interlock import App
+from interlock.errors import JobFailedError, PipelineError
 from interlock.testing.processes import Worker
 from tests.pipelines.intake import STAGES, TTL, declare
 
@@ -30,23 +32,26 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("complete_postgres_url"))
 
 
-async def _killed_runs_finish(url: str, steps: list[int | None], *, seed: int, timeout: float) -> tuple[int, int]:
+async def _killed_runs_finish(
+    url: str, steps: list[int | None], *, seed: int, timeout: float, fails: bool = False
+) -> tuple[int, int]:
     """Kill processes in the middle of runs, and let this one finish what they left."""
     app = App(url, session_ttl=TTL)
-    intents, pipeline = declare(app)
+    intents, pipeline = declare(app, fails=fails)
     async with app:
-        async with Worker.spawn("tests.pipelines.intake:run_rounds", (url, steps, seed)) as victims:
+        async with Worker.spawn("tests.pipelines.intake:run_rounds", (url, steps, seed, fails)) as victims:
             told = await victims.wait_for("killed", timeout=timeout)
         ids = [intent.id for intent in await intents.list(limit=1000)]
         async with app.worker():
             for job in await app.jobs.list(name="pipeline.intake", limit=1000):
-                await app.jobs.result_of(job.id, wait=60)
+                with suppress(JobFailedError):
+                    await app.jobs.result_of(job.id, wait=60)
         for record_id in ids:
-            await _check(app, intents, pipeline, record_id)
+            await (_check_failed if fails else _check)(intents, pipeline, record_id)
         return told["count"], told["rounds"]
 
 
-async def _check(app: App, intents: Records[Intent], pipeline: Pipeline[Intent], record_id: str) -> None:
+async def _check(intents: Records[Intent], pipeline: Pipeline[Intent], record_id: str) -> None:
     """The record, its run and its journal agree, and no stage had its effect twice."""
     runs = await pipeline.list(record_id)
     if not runs:
@@ -71,6 +76,23 @@ async def _check(app: App, intents: Records[Intent], pipeline: Pipeline[Intent],
     assert statuses[-1] == record.status
 
 
+async def _check_failed(intents: Records[Intent], pipeline: Pipeline[Intent], record_id: str) -> None:
+    """The failure is stored once, with its status."""
+    if not await pipeline.list(record_id):
+        with pytest.raises(PipelineError):
+            await pipeline.run(record_id)
+    (run,) = await pipeline.list(record_id)
+    record = await intents.get(record_id)
+    journal = [(entry, json.loads(entry.after or "{}")) for entry in reversed(await intents.history(record_id))]
+
+    assert (run.state, [stage.state for stage in run.stages]) == ("failed", [*["completed"] * 3, "failed"])
+    assert (record.status, record.count) == ("failed", 3)
+    actions = Counter(entry.action for entry, _ in journal)
+    assert (actions["record.stage_fail"], actions["record.transition"]) == (1, 1)
+    starts = Counter(after["_stage"] for entry, after in journal if entry.action == "record.stage_start")
+    assert {stage.name: stage.attempt for stage in run.stages} == dict(starts)
+
+
 async def test_a_run_that_is_killed_finishes_elsewhere(url: str) -> None:
     sampled: list[int | None] = [*SAMPLED["sqlite" if url.startswith("sqlite") else "postgres"], None, None, None]
     killed, rounds = await _killed_runs_finish(url, sampled, seed=7, timeout=60)
@@ -81,6 +103,14 @@ async def test_a_run_that_is_killed_finishes_elsewhere(url: str) -> None:
 @pytest.mark.timeout(600)
 async def test_a_run_is_killed_at_every_statement(url: str) -> None:
     killed, rounds = await _killed_runs_finish(url, [0], seed=7, timeout=500)
+    assert killed == rounds - 1
+    assert killed > 30
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+async def test_a_failing_run_is_killed_at_every_statement(url: str) -> None:
+    killed, rounds = await _killed_runs_finish(url, [0], seed=7, timeout=500, fails=True)
     assert killed == rounds - 1
     assert killed > 30
 

@@ -22,6 +22,7 @@ from interlock.cli import (
     limits,
     locks,
     migrate,
+    pipelines,
     queues,
     records,
     run,
@@ -48,6 +49,7 @@ app.add_typer(queues.app, name="queues")
 app.add_typer(lanes.app, name="lanes")
 app.add_typer(events.app, name="events")
 app.add_typer(records.app, name="records")
+app.add_typer(pipelines.app, name="pipelines")
 app.add_typer(journal.app, name="journal")
 app.add_typer(explain.app, name="explain")
 app.add_typer(migrate.app, name="migrate")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from interlock.cli import claims, events, jobs, journal, lanes, limits, locks, queues, records
+from interlock.cli import claims, events, jobs, journal, lanes, limits, locks, pipelines, queues, records
 
 __all__ = ["app"]
 
@@ -18,6 +18,7 @@ for _name, _explain in {
     "queue": queues.explain,
     "event": events.explain,
     "record": records.explain,
+    "run": pipelines.explain,
     "journal": journal.explain,
 }.items():
     app.command(_name)(_explain)

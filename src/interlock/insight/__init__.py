@@ -14,6 +14,7 @@ from interlock.insight.job_rows import (
     WorkerPage,
     WorkerRow,
 )
+from interlock.insight.pipelines import RunPage, RunRow, StageRow
 from interlock.insight.record_rows import (
     DeclaredKind,
     MachineView,
@@ -86,7 +87,10 @@ __all__ = [
     "RecordPage",
     "RecordRow",
     "RecordVersion",
+    "RunPage",
+    "RunRow",
     "Seen",
+    "StageRow",
     "Who",
     "WorkerPage",
     "WorkerRow",

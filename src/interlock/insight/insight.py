@@ -20,6 +20,7 @@ from interlock.insight import journal as _journal
 from interlock.insight import limits as _limits
 from interlock.insight import locks as _locks
 from interlock.insight import overview as _overview
+from interlock.insight import pipelines as _pipelines
 from interlock.insight import records as _records
 from interlock.insight.activity import Recorder
 from interlock.insight.job_logs import job_log as _job_log
@@ -32,11 +33,13 @@ from interlock.ports.insight import LaneShow
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.ports.journal import JournalFilter
+from interlock.ports.pipelines import RunFilter, RunState
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
     from interlock.explanation import Explanation
     from interlock.insight.job_rows import JobLog, JobPage, JobRow, LanePage, LaneRow, QueueRow, WorkerPage, WorkerRow
+    from interlock.insight.pipelines import RunPage, RunRow
     from interlock.insight.record_rows import DeclaredKind, RecordKindRow, RecordPage, RecordRow
     from interlock.insight.views import (
         Activity,
@@ -74,10 +77,11 @@ class Kind(StrEnum):
     CLAIM = "claim"
     EVENT = "event"
     RECORD = "record"
+    RUN = "run"
     JOURNAL = "journal"
 
 
-_NEEDS = {Kind.LANE: "jobs", Kind.QUEUE: "jobs", Kind.JOURNAL: "journal"}
+_NEEDS = {Kind.LANE: "jobs", Kind.QUEUE: "jobs", Kind.RUN: "records", Kind.JOURNAL: "journal"}
 """The concept that a kind belongs to, unless it is called like the kind."""
 
 
@@ -375,12 +379,35 @@ class Insight:
         async with self._stores.at():
             return await _records.record_page(self._stores, which, checked_limit(limit), before or "")
 
+    # -- pipelines -----------------------------------------------------------------------------------------------------
+
+    async def runs(
+        self, *, pipeline: str = "", record: str = "", state: str = "", limit: int = 50, before: str | None = None
+    ) -> Listing[RunRow]:
+        """Runs of pipelines that have started, the last one first, each with its stages and its reason.
+
+        ``record`` is called ``KIND/ID``; ``state`` is one of a run's own states, such as ``failed``.
+        """
+        self._stores.need("records")
+        if state and state not in set(RunState):
+            raise InvalidArgumentError(f"Invalid state {state!r}.", remedy=f"Valid values: {', '.join(RunState)}.")
+        which = _records.parse_ref(record) if record else ("", "")
+        wanted = RunFilter(checked_prefix(pipeline), *which, RunState(state) if state else None)
+        async with self._stores.at("locks"):
+            return await _pipelines.run_listing(self._stores, wanted, checked_limit(limit), before or "")
+
+    async def run(self, id: int) -> RunPage:  # noqa: A002
+        """One run in detail."""
+        self._stores.need("records")
+        async with self._stores.at("locks"):
+            return await _pipelines.run_page(self._stores, _number(id))
+
     # -- why -----------------------------------------------------------------------------------------------------------
 
     async def explain(self, kind: Kind | str, ref: str | int = "") -> Explanation[Reason]:
-        """Explain why a job, lane, queue, lock, limit, claim, event or record is as it is, and what to do about it.
+        """Explain why a job, lane, queue, lock, limit, claim, event, record or run is as it is, and what to do.
 
-        A record is called ``KIND/ID``. The journal needs no ``ref``.
+        A record is called ``KIND/ID``, and a run has the number of its job. The journal needs no ``ref``.
         """
         if kind not in set(Kind):
             raise InvalidArgumentError(f"A {kind!r} cannot be explained.", remedy=f"Valid values: {', '.join(Kind)}.")
@@ -389,7 +416,7 @@ class Insight:
         async with stores.at("locks", "claims"):
             match what:
                 case Kind.JOB:
-                    return await _jobs.explain_a_job(stores, _number(ref))
+                    return await _pipelines.with_stage(stores, await _jobs.explain_a_job(stores, _number(ref)))
                 case Kind.LANE:
                     return await _jobs.explain_a_lane(stores, checked_key(ref))
                 case Kind.QUEUE:
@@ -404,6 +431,8 @@ class Insight:
                     return await _events.explain_an_event(stores, _number(ref))
                 case Kind.RECORD:
                     return await _records.explain_a_record(stores, _records.parse_ref(ref))
+                case Kind.RUN:
+                    return await _pipelines.explain_a_run(stores, _number(ref))
                 case Kind.JOURNAL:
                     return _journal.explain_journal(await stores.store.journal.status(), stores.now())
 

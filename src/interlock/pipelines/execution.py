@@ -90,6 +90,8 @@ class Execution(Generic[M]):
 
     async def _run(self) -> None:
         stored = await self._client.repeat(lambda: self._store.get(self._job.id))
+        if stored is not None and stored.state.final and await self._is_over(stored):
+            return
         if stored is None or not stored.stages:
             record = existing(self._ref, await self._pipeline.engine.read(self._ref))
             if await self._has_nothing_to_do(record):
@@ -106,6 +108,21 @@ class Execution(Generic[M]):
             # The stages that were left have been removed from the pipeline since.
             await self._save(RunState.COMPLETED, await self._pipeline.engine.read(self._ref))
         self._count_end(RunState.COMPLETED)
+
+    async def _is_over(self, stored: StoredRun) -> bool:
+        """Whether a run that ended needs nothing more. Raises its failure again if it failed.
+
+        Its process died after the last checkpoint, before the job was acknowledged. Only a failed run that a person has
+        retried since goes on, at the failed stage, and only if its record still can.
+        """
+        if stored.state is not RunState.FAILED:
+            return True
+        record, machine = await self._pipeline.engine.read(self._ref), self._pipeline.records.machine
+        is_final = record is None or (machine is not None and record.status in machine.final)
+        if is_final or stored.ended_at is None or self._job.fetched.due_at <= stored.ended_at:
+            stage = next((one.name for one in reversed(stored.stages) if one.error), "")
+            raise self._pipeline.failure(self._job.id, self._ref, stage, stored.error)
+        return False
 
     def _done(self, stored: StoredRun | None) -> set[str]:
         """The stages that this run has behind it."""

@@ -153,7 +153,7 @@ class JobSituation(NamedTuple):
     room_at: float | None
     """When a pace allows the next start, if the job waits for that."""
     workers: int
-    """How many live workers know its name and work on its queue."""
+    """How many live workers know its name and work on its queue. The live process that has it counts too."""
     workers_of_queue: int
     more_ahead: bool = False
     """Whether ``ahead`` is a lower bound because counting stopped."""

@@ -45,6 +45,7 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
     workers = [
         (set(json.loads(queues)), set(json.loads(names))) for queues, names, _ in rows.all(jobs_sql.live_workers)
     ]
+    fetchers = {session for (session,) in rows.all(jobs_sql.live_fetchers)}
     suspicions = {half: suspicion(rows, half) for half in {keys[12] for keys in keys_of.values()}}
     found: list[JobSituation] = []
     max_count = _MAX_AHEAD if len(ids) <= _FEW else _MAX_AHEAD_OF_MANY
@@ -52,6 +53,8 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
         if (view := views.get(id)) is not None:
             of_queue = [names for queues, names in workers if view.queue in queues]
             known = sum(view.name in names for names in of_queue)
+            if view.state.at_worker and view.worker is not None and view.worker.session in fetchers:
+                known = max(1, known)
             situation = JobSituation(view, 0, None, None, *UNHELD, "", (), None, known, len(of_queue))
             if (keys := keys_of.get(id)) is not None and not view.state.final:
                 situation = _with_blocks(

@@ -315,7 +315,9 @@ select now_us, j.id, j.name, substr(j.pool, length($1) + 2), coalesce(substr(j.l
        coalesce(l.held_by, '') as held_by, coalesce(l.held_reason, '') as held_reason, l.held_since, l.parked_since,
        coalesce(l.parked_reason, '') as parked_reason,
        coalesce(w.key, '') as waits_for, coalesce(n.holders, '{}') as holders, case when n.wake_at > now_us then n.wake_at end as room_at,
-       coalesce(v.knows, 0) as workers, coalesce(v.workers, 0) as workers_of_queue,
+       greatest(coalesce(v.knows, 0), (exists (
+           select from interlock.session x where x.namespace = $1 and x.id = k.session and x.expires_at > now_is))::integer)
+           as workers, coalesce(v.workers, 0) as workers_of_queue,
        p.suspicion
 from clock
 cross join mine m

@@ -65,6 +65,13 @@ from interlock_job_worker w
 join interlock_session s on s.namespace = w.namespace and s.id = w.session
 where w.namespace = :namespace and s.expires_at > :now_s
 
+-- name: live_fetchers
+-- Select the sessions that have fetched jobs and are live.
+select w.session
+from interlock_job_worker w
+join interlock_session s on s.namespace = w.namespace and s.id = w.session
+where w.namespace = :namespace and s.expires_at > :now_s
+
 -- name: lane_depth
 -- Count the jobs of a lane, up to a bound.
 select count(*) from (select 1 from interlock_job where lane = :lane and position > 0 limit :limit)

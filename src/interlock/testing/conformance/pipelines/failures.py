@@ -146,6 +146,39 @@ class PipelineFailureConformance(RecordAppSuite):
             assert seen == [Status.NORMALIZED, Status.NORMALIZED]
             assert (await b.intents.get("a")).status is Status.FAILED
 
+    async def test_a_failed_run_that_a_person_retries_goes_on_at_the_failed_stage(self, store_url: str) -> None:
+        mended: list[int] = []
+
+        async def repaired(intent: Intent) -> None:
+            if not mended:
+                raise ValueError("out of order")
+            intent.payload["repaired"] = True
+
+        async with self.record_app(store_url) as b:
+            stages = [process, repaired, complete]
+            pipeline = b.app.pipeline("intake", b.intents, stages=stages, failed=None)
+            await b.new("a")
+            with pytest.raises(PipelineError) as caught:
+                await pipeline.run("a")
+            mended.append(1)
+            await b.app.jobs.retry(caught.value.job, by="ann")
+            await b.app.drain()
+            view = await pipeline.get(caught.value.job)
+            assert (view.state, [one.attempt for one in view.stages]) == ("completed", [1, 2, 1])
+            stored = await b.intents.get("a")
+            assert (stored.status, stored.count, stored.payload) == (Status.COMPLETED, 1, {"repaired": True})
+
+    async def test_a_failed_run_of_a_final_record_stays_failed(self, store_url: str) -> None:
+        async with self.record_app(store_url) as b:
+            pipeline = b.app.pipeline("intake", b.intents, stages=[normalize, broken])
+            await b.new("a")
+            with pytest.raises(PipelineError) as caught:
+                await pipeline.run("a")
+            await b.app.jobs.retry(caught.value.job, by="ann")
+            await b.app.drain()
+            assert (await pipeline.get(caught.value.job)).state == "failed"
+            assert (await stage_log(b, "a")).count(("start", "broken")) == 1
+
     async def test_a_stage_may_postpone_its_run(self, store_url: str) -> None:
         calls: list[int] = []
 
