@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 import time
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["Change", "Entry", "judge_records", "run_records"]
+    from interlock.journal import EntryView
+    from interlock.ports.journal import JournalEntry
+
+__all__ = ["Change", "Entry", "entry_of", "judge_records", "run_records"]
 
 _PAGE = 1000
 
@@ -209,20 +213,15 @@ async def _entries(app: App) -> list[Entry]:
     last = None
     while page := await app.journal.list(kind="record", limit=_PAGE, before=last):
         last = page[-1]
-        found += [
-            Entry(
-                one.id,
-                one.actor,
-                one.action,
-                one.subject_key.partition(":")[2],
-                one.from_version,
-                one.to_version,
-                one.before,
-                one.after,
-            )
-            for one in page
-        ]
+        found += map(entry_of, page)
     return found
+
+
+def entry_of(one: EntryView | JournalEntry) -> Entry:
+    """Take what the checks need from an entry."""
+    before, after = (json.loads(value) if isinstance(value, str) else value for value in (one.before, one.after))
+    record = one.subject_key.partition(":")[2]
+    return Entry(one.id, one.actor, one.action, record, one.from_version, one.to_version, before, after)
 
 
 async def _tampered(app: App, url: str, entries: Sequence[Entry], dice: random.Random) -> list[str]:

@@ -8,6 +8,7 @@ from interlock.testing.simulator.faulty_events import FaultyEvents
 from interlock.testing.simulator.faulty_insight import FaultyInsight
 from interlock.testing.simulator.faulty_jobs import FaultyJobs
 from interlock.testing.simulator.faulty_ports import FaultyClaims, FaultyCursors, FaultyLimits
+from interlock.testing.simulator.faulty_records import FaultyRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +56,7 @@ class FaultyStore:
         self._jobs: JobStore | None = None
         self._events: EventStore | None = None
         self._insight: JobInsight | None = None
+        self._records: RecordStore | None = None
         self.locks: LockStore = _FaultyLocks(store.locks, wire, watcher)
         self.claims: ClaimStore = FaultyClaims(store.claims, wire, watcher)
         self.limits: LimitStore = FaultyLimits(store.limits, wire, watcher)
@@ -98,12 +100,14 @@ class FaultyStore:
 
     @property
     def records(self) -> RecordStore:
-        """The store's own: the simulation has no faults for records yet."""
-        return self._store.records
+        """Records, if the store has them."""
+        if self._records is None:
+            self._records = FaultyRecords(self._store.records, self._wire, self._watcher)
+        return self._records
 
     @property
     def record_insight(self) -> RecordInsight:
-        """The store's own: the simulation has no faults for records yet."""
+        """The store's own: the simulation has no faults for pages."""
         return self._store.record_insight
 
     @property

@@ -14,6 +14,8 @@ from interlock.cursors import Cursors
 from interlock.jobs import Jobs
 from interlock.limits import Limits
 from interlock.locks import Locks
+from interlock.records import Records
+from interlock.records.engine import RecordEngine
 from interlock.settings import Settings
 from interlock.store_client import StoreClient
 from interlock.testing.simulator.faults import Dice, Faults
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
+    from pydantic import BaseModel
+
     from interlock.clock import Clock
     from interlock.ports.store import Store
     from interlock.testing.simulator.processes import Process
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["SimulatedProcess", "VirtualClock", "World"]
 
 T = TypeVar("T")
+M = TypeVar("M", bound="BaseModel")
 _EPOCH = 1_000_000.0  # small enough for floats to distinguish nanoseconds
 
 
@@ -71,6 +76,7 @@ class SimulatedProcess:
         self.cursors = world.make_cursors(store_client)
         self.store_client = store_client
         self._jobs: Jobs | None = None
+        self._record_engine: RecordEngine | None = None
         self.tasks: list[asyncio.Task[Any]] = []
 
     @property
@@ -79,6 +85,12 @@ class SimulatedProcess:
         if self._jobs is None:
             self._jobs = Jobs(self.store_client)
         return self._jobs
+
+    def records(self, model: type[M], **options: Any) -> Records[M]:
+        """Its records of a model, with its locks. The options are those of ``app.records()``."""
+        if self._record_engine is None:
+            self._record_engine = RecordEngine(self.store_client, self.locks)
+        return Records(self._record_engine, model, **options)
 
     @property
     def alive(self) -> bool:
