@@ -60,7 +60,9 @@ def thread() -> None:
 """
 
 on_sqlite = pytest.mark.parametrize("every_store_url", ["sqlite"], indirect=True)
-on_both_stores = pytest.mark.parametrize("every_store_url", ["sqlite", "postgres"], indirect=True)
+on_both_stores = pytest.mark.parametrize(
+    "every_store_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.full)], indirect=True
+)
 
 
 class Service:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MAX_CRASHES = 10
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store that several processes can share."""
     if request.param == "sqlite":
