@@ -21,9 +21,10 @@ from interlock.ports.jobs import Acknowledged, Acknowledgement, FetchedJob, Fetc
 from interlock.settings import Settings
 from interlock.store_client import StoreClient
 from interlock.testing.clock import until
+from interlock.testing.simulator import SeededLoop, VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from interlock.clock import Clock
     from interlock.ports.job_logs import JobReport, LogBounds
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from interlock.sessions import Session
 
 SETTINGS = Settings(stuck_work="report", store_wait=1.0, recheck_interval=30.0)
+_END_WITHIN = 10.0
 
 
 class FakeJobs:
@@ -49,6 +51,7 @@ class FakeJobs:
         self.ready: dict[int, FetchedJob] = {}
         self.fetched: dict[int, tuple[str, FetchedJob]] = {}
         self.ended: dict[int, Acknowledgement] = {}
+        self.one_ended = asyncio.Event()
         self.cancelling: dict[int, str] = {}
         self.acknowledged: list[Acknowledgement] = []
         self.refused: list[Acknowledgement] = []
@@ -188,6 +191,7 @@ class FakeJobs:
             self.ready[job.id] = job
         elif acknowledgement.outcome not in (Outcome.RETRY, Outcome.SNOOZED):
             self.ended[job.id] = acknowledgement
+            self.one_ended.set()
         return True
 
     async def return_unstarted(self, session: str, but: Sequence[int] = (), *, fetch_number: int | None = None) -> int:
@@ -327,10 +331,31 @@ class Floor:
         self.engine.taken(f"{session}.{told}.j{job}", why)
 
     async def until_ended(self, *ids: int) -> None:
-        await until(lambda: all(job in self.jobs.ended for job in ids), what=f"{ids} have ended: {self.jobs.ended}")
+        """Wait for jobs, and fail if for a while none ends."""
+        while left := set(ids) - self.jobs.ended.keys():
+            self.jobs.one_ended.clear()
+            try:
+                async with asyncio.timeout(_END_WITHIN):
+                    await self.jobs.one_ended.wait()
+            except TimeoutError:
+                raise AssertionError(f"no job ended within {_END_WITHIN} s: {left} are left") from None
 
     async def until_said(self, *ids: int) -> None:
         await until(lambda: "nothing" not in self.jobs.outcomes(*ids), what=f"something was said of {ids}")
+
+
+def simulate(scenario: Callable[[Floor], Awaitable[None]]) -> None:
+    """Run a scenario on a seeded loop, where the clock moves only when nothing is ready."""
+    loop = SeededLoop(1)
+
+    async def main() -> None:
+        async with floor(VirtualClock(loop)) as place:
+            await scenario(place)
+
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()
 
 
 @asynccontextmanager

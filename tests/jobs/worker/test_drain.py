@@ -11,7 +11,7 @@ from interlock.errors import JobTimeoutError, MisuseError
 from interlock.jobs.worker import drain
 from interlock.ports.jobs import Outcome
 from interlock.testing.clock import until
-from tests.jobs.worker.fakes import SETTINGS, floor
+from tests.jobs.worker.fakes import Floor, floor, simulate
 
 
 async def forever() -> None:
@@ -59,13 +59,15 @@ async def test_draining_does_not_end_before_the_last_fetch_after_the_last_acknow
         assert set(place.jobs.ended) == {first, second}
 
 
-async def test_draining_takes_no_longer_than_told() -> None:
-    async with floor(settings=SETTINGS) as place:
+def test_draining_takes_no_longer_than_told() -> None:
+    async def scenario(place: Floor) -> None:
         place.job(forever)
         job = place.jobs.add()
         with pytest.raises(JobTimeoutError, match=r"0\.05 s"):
             await drain(place.engine, queues=["default"], wait=0.05)
         assert place.jobs.outcomes(job) == ["snoozed"]
+
+    simulate(scenario)
 
 
 async def test_draining_ends_with_an_error_when_the_jobs_are_closed_under_it() -> None:

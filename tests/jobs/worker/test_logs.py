@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -15,25 +15,7 @@ from interlock.errors import StoreUnavailableError
 from interlock.jobs import current_job
 from interlock.jobs.current import CURRENT
 from interlock.testing.clock import until
-from interlock.testing.simulator import SeededLoop, VirtualClock
-from tests.jobs.worker.fakes import SETTINGS, Floor, floor
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-
-def simulate(scenario: Callable[[Floor], Awaitable[None]]) -> None:
-    """Run a scenario on a seeded loop, where the clock moves only when nothing is ready."""
-    loop = SeededLoop(1)
-
-    async def main() -> None:
-        async with floor(VirtualClock(loop)) as place:
-            await scenario(place)
-
-    try:
-        loop.run_until_complete(main())
-    finally:
-        loop.close()
+from tests.jobs.worker.fakes import SETTINGS, Floor, floor, simulate
 
 
 def appended(place: Floor) -> list[Any]:

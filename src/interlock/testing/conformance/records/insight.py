@@ -48,8 +48,8 @@ class RecordInsightConformance(RecordSuite):
     async def test_a_search_stops_after_a_bound_and_says_where_to_continue(self, store_url: str) -> None:
         async with self.record_driver(store_url) as b:
             many = [b.change(f"{number:06}", None) for number in range(MAX_SCANNED + 5)]
-            for at in range(0, len(many), 1000):
-                await b.write(*many[at : at + 1000])
+            for at in range(0, len(many), 250):
+                await b.write(*many[at : at + 250])
             await b.written("zebra", None)
 
             first = await b.store.record_insight.search(KIND, contains="zebra", limit=10)
