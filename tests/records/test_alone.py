@@ -35,6 +35,9 @@ async def test_records_work_without_an_app(tmp_path: Path) -> None:
         async with records.edit("one") as counter:
             counter.count += 1
         assert (await records.explain("one")).reason == "free"
+        families = {family.name: family for family in records.metrics.collect()}
+        counted = {sample.labels.get("lock_type") for sample in families["interlock_lock_acquisitions"].samples}
+        assert {"pessimistic", "optimistic"} <= counted
         assert [entry.action for entry in await records.history("one")] == [
             "record.edit",
             "record.update",
@@ -61,6 +64,8 @@ async def test_records_of_an_app_open_with_it() -> None:
     with pytest.raises(MisuseError, match="belong to an App"):
         async with records:
             pass
+    with pytest.raises(MisuseError, match="belong to an App"):
+        _ = records.metrics
 
 
 def test_a_store_without_records_and_invalid_settings_are_refused() -> None:

@@ -34,10 +34,8 @@ _MAX_CHANGES = 5
 _KINDS: Table[RecordKindRow] = Table(
     Column("kind", lambda row: row.kind),
     Column("model", lambda row: row.model),
-    Column("records", lambda row: row.records, number=True),
-    Column(
-        "by status", lambda row: ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if status)
-    ),
+    Column("records", lambda row: f"{row.records:,}{'+' if row.more else ''}", number=True),
+    Column("by status", lambda row: ", ".join(_counts(row))),
     Column("declared (UTC)", lambda row: moment(row.declared_at), fixed=True),
 )
 _RECORDS: Table[RecordRow] = Table(
@@ -155,6 +153,14 @@ def diagram(
             typer.echo(shown(line))
     else:
         typer.echo("\n".join(map(shown, declared.machine.diagram.splitlines())))
+
+
+def _counts(row: RecordKindRow) -> Iterator[str]:
+    from interlock.ports.record_insight import MAX_RECORDS_COUNTED
+
+    for status, count in row.statuses.items():
+        if status:
+            yield f"{count:,}{'+' if count >= MAX_RECORDS_COUNTED else ''} {status}"
 
 
 def _machine_lines(machine: MachineView) -> Iterator[str]:

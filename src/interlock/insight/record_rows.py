@@ -51,9 +51,11 @@ class RecordKindRow(NamedTuple):
     model: str
     """Empty if no program that is known declared the kind."""
     statuses: Mapping[str, int]
-    """Counted up to ``MAX_COUNTED``, in the order of the machine; a status of the machine may have none."""
+    """Counted up to ``MAX_RECORDS_COUNTED``, in the order of the machine; a status of the machine may have none."""
     records: int
-    """The sum, at most ``MAX_COUNTED``."""
+    """The sum of these counts."""
+    more: bool
+    """Whether there are more records than were counted."""
     declared_at: float | None
 
 

@@ -18,8 +18,9 @@ from interlock.insight.record_rows import (
     RecordRow,
     RecordVersion,
 )
-from interlock.insight.views import MAX_COUNTED, Listing
+from interlock.insight.views import Listing
 from interlock.ports.journal import JournalFilter
+from interlock.ports.record_insight import MAX_RECORDS_COUNTED
 from interlock.ports.records import lock_key, subject_key
 from interlock.records.corrections import History, body_parts
 from interlock.records.declaration import read_declaration
@@ -224,7 +225,8 @@ def _kind_row(kind: str, counted: dict[str, int], declared: KindDeclaration | No
         kind,
         "" if declaration is None else declaration.model,
         statuses,
-        min(MAX_COUNTED, sum(counted.values())),
+        sum(counted.values()),
+        any(number >= MAX_RECORDS_COUNTED for number in counted.values()),
         None if declared is None else declared.declared_at,
     )
 

@@ -1,8 +1,8 @@
 """The read side of records: what people ask about kinds of records, and the declarations that programs leave for it.
 
 ``RecordStore`` writes and reads whole records; ``RecordInsight`` lists them without their bodies. Every query takes a
-bounded time: counts end at ``MAX_COUNTED``, and a search stops after ``MAX_SCANNED`` IDs and says where to continue.
-Queries change nothing and wait for no lock.
+bounded time: counts end at ``MAX_RECORDS_COUNTED``, and a search stops after ``MAX_SCANNED`` IDs and says where to
+continue. Queries change nothing and wait for no lock.
 
 **Declarations.** A program declares its kinds: the model, the machine and the strategies. The pages and the command
 line run in other processes, so the program leaves each declaration in the store when it opens. Two versions of a
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_DECLARATIONS",
+    "MAX_RECORDS_COUNTED",
     "MAX_SCANNED",
     "KindDeclaration",
     "RecordInsight",
@@ -28,6 +29,9 @@ __all__ = [
     "StatusCount",
 ]
 
+MAX_RECORDS_COUNTED = 1_000
+"""Counts of one status end here: this value means "or more". A kind may have many statuses, and a page counts them all
+once a second."""
 MAX_SCANNED = 10_000
 """How many IDs one search reads at most."""
 MAX_DECLARATIONS = 5
@@ -55,7 +59,7 @@ class RecordSlice(NamedTuple):
 
 
 class StatusCount(NamedTuple):
-    """How many records of a kind have a status, counted up to ``MAX_COUNTED``."""
+    """How many records of a kind have a status, counted up to ``MAX_RECORDS_COUNTED``."""
 
     kind: str
     status: str

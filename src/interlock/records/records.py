@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from interlock.records.engine import Compute
     from interlock.records.machine import Machine
     from interlock.settings import SettingsChanges
+    from interlock.telemetry.metrics import LockMetrics
 
 __all__ = ["RecordUpdate", "Records"]
 
@@ -164,12 +165,24 @@ class Records(Generic[M]):
         records._locks = locks
         return records
 
-    async def __aenter__(self) -> Self:
+    @property
+    def metrics(self) -> LockMetrics:
+        """The metrics of records that are used without an App; register them with a Prometheus registry."""
+        metrics = self._alone.metrics
+        metrics.records = self._engine.metrics
+        return metrics
+
+    @property
+    def _alone(self) -> Locks:
         if self._locks is None:
             raise MisuseError(
-                f"The {self.kind} records belong to an App.", remedy="Open the App: async with app: …, not its records."
+                f"The {self.kind} records belong to an App.",
+                remedy="Use the App for this: async with app: …, app.metrics.",
             )
-        await self._locks.open()
+        return self._locks
+
+    async def __aenter__(self) -> Self:
+        await self._alone.open()
         await leave_declarations(self._engine.store_client, [(self.kind, self.declaration)])
         return self
 

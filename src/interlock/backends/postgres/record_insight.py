@@ -8,8 +8,7 @@ from interlock.backends.pacing import seconds
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.queries import RecordInsightQueries
 from interlock.backends.record_slices import digest_of, scan_of, slice_of
-from interlock.ports.insight import MAX_COUNTED
-from interlock.ports.record_insight import MAX_DECLARATIONS, KindDeclaration, StatusCount
+from interlock.ports.record_insight import MAX_DECLARATIONS, MAX_RECORDS_COUNTED, KindDeclaration, StatusCount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +44,7 @@ class PostgresRecordInsight:
 
     async def counts(self, *, limit: int = 500) -> Sequence[StatusCount]:
         """Count the records of each kind by status."""
-        rows = await self._read.fetch(_sql.counts, self._namespace, MAX_COUNTED, limit)
+        rows = await self._read.fetch(_sql.counts, self._namespace, MAX_RECORDS_COUNTED, limit)
         return [StatusCount(*row) for row in rows]
 
     async def declare(self, kind: str, text: str) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.record_slices import digest_of, scan_of, slice_of
 from interlock.backends.sqlite.queries import RecordInsightQueries
-from interlock.ports.insight import MAX_COUNTED
-from interlock.ports.record_insight import MAX_DECLARATIONS, KindDeclaration, StatusCount
+from interlock.ports.record_insight import MAX_DECLARATIONS, MAX_RECORDS_COUNTED, KindDeclaration, StatusCount
 
 if TYPE_CHECKING:
     import sqlite3
@@ -51,7 +50,7 @@ class SqliteRecordInsight:
             for (kind,) in db.execute(_sql.record_kinds, {"namespace": self._namespace}).fetchall():
                 if len(found) >= limit:
                     break
-                values = {"namespace": self._namespace, "kind": kind, "bound": MAX_COUNTED}
+                values = {"namespace": self._namespace, "kind": kind, "bound": MAX_RECORDS_COUNTED}
                 rows = db.execute(_sql.count_statuses, values | {"limit": limit - len(found)})
                 found += [StatusCount(kind, *row) for row in rows]
             return found

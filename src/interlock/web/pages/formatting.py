@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from interlock.insight.views import MAX_COUNTED
 from interlock.ports.jobs import JobState
+from interlock.ports.record_insight import MAX_RECORDS_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["OPEN", "STATES", "brief", "count", "long_span", "number", "plural", "short_span", "visible"]
+__all__ = ["OPEN", "STATES", "brief", "count", "count_status", "long_span", "number", "plural", "short_span", "visible"]
 
 STATES: Mapping[str, tuple[str, str]] = {
     "ready": ("blue", "circle"),
@@ -82,6 +83,11 @@ def number(value: int) -> str:
 def count(value: int) -> str:
     """What was counted up to a bound."""
     return f"{MAX_COUNTED:,}+" if value >= MAX_COUNTED else f"{value:,}"
+
+
+def count_status(value: int) -> str:
+    """The number of records that have a status, counted up to a bound."""
+    return f"{MAX_RECORDS_COUNTED:,}+" if value >= MAX_RECORDS_COUNTED else f"{value:,}"
 
 
 def plural(value: int, one: str, many: str = "") -> str:

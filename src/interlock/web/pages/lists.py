@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from interlock.insight.insight import Insight
+    from interlock.insight.record_rows import RecordKindRow
     from interlock.insight.views import Listing
     from interlock.web.pages.faults import Fault
     from interlock.web.pages.site import Site
@@ -98,18 +99,23 @@ class Lists:
     async def records(self, request: Request) -> Response:
         """Kinds of records, or the records of one kind; if there is a single kind, its records."""
         asked = request.query_params
-        kinds = await self.insight.record_kinds()
-        kind = asked.get("kind", "") or (kinds.rows[0].kind if len(kinds.rows) == 1 else "")
-        listing: Listing[Any] = await record_list(self.insight, kind, request) if kind else kinds
+        kind = asked.get("kind", "")
+        kinds: Listing[RecordKindRow] | None = None
+        if not kind or not is_part(request):  # the live part of a list has no tabs with counts
+            kinds = await self.insight.record_kinds()
+            kind = kind or (kinds.rows[0].kind if len(kinds.rows) == 1 else "")
+        listing: Listing[Any] = (
+            kinds if kinds is not None and not kind else await record_list(self.insight, kind, request)
+        )
         filters = [(name, asked[name]) for name in (*FILTERS["records"], "limit") if asked.get(name)]
-        counts = next((row.statuses for row in kinds if row.kind == kind), {})
+        counts = next((row.statuses for row in (kinds or ()) if row.kind == kind), {})
         return await self.site.page(
             request,
             "records.html",
             title=f"{kind} records" if kind else "Records",
             at="records",
             kind=kind,
-            kinds=kinds.rows,
+            kinds=() if kinds is None else kinds.rows,
             statuses=[(status, number) for status, number in counts.items() if status],
             listing=listing,
             seen_at=listing.seen_at,

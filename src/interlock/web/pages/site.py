@@ -187,6 +187,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "brief": formatting.brief,
         "count": formatting.count,
+        "count_status": formatting.count_status,
         "number": formatting.number,
         "plural": formatting.plural,
         "span": formatting.long_span,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from interlock.ports.insight import MAX_COUNTED
-from interlock.ports.record_insight import MAX_DECLARATIONS, MAX_SCANNED, StatusCount
+from interlock.ports.record_insight import MAX_DECLARATIONS, MAX_RECORDS_COUNTED, MAX_SCANNED, StatusCount
 from interlock.testing.conformance.records.driver import KIND, RecordDriver, RecordSuite
 
 __all__ = ["RecordInsightConformance"]
@@ -57,7 +56,7 @@ class RecordInsightConformance(RecordSuite):
             second = await b.store.record_insight.search(KIND, contains="zebra", limit=10, after=first.more or "")
             assert [one.id for one in second.records] == ["zebra"]
             assert second.more is None
-            assert list(await b.store.record_insight.counts()) == [StatusCount(KIND, "open", MAX_COUNTED)]
+            assert list(await b.store.record_insight.counts()) == [StatusCount(KIND, "open", MAX_RECORDS_COUNTED)]
 
     async def test_records_are_counted_by_kind_and_status(self, store_url: str) -> None:
         async with self.record_driver(store_url) as b:
