@@ -60,8 +60,8 @@ async def test_an_old_writer_and_interlock_lose_no_write_of_one_another(url: str
                 assert found is not None
                 assert (found["payload"], found["version"]) == (intent.payload, intent.version)
                 entries = await bridge.data_bridge.intents.history(str(one), limit=1000)
-                versions = sorted(entry.to_version for entry in entries if entry.to_version is not None)
-                assert versions == list(range(intent.version + 1)), "every version has its entry"
+                versions = [entry.to_version for entry in reversed(entries)]
+                assert versions == list(range(intent.version + 1)), "every version has its entry, in order"
             for added in written["added"]:
                 assert await bridge.data_bridge.intents.get(added)
 

@@ -31,7 +31,7 @@ language plpgsql security definer set search_path from current
 as $$
 declare
     r interlock.record;
-    now_us bigint := interlock.micros(clock_timestamp());
+    now_us bigint;  -- read after the record is locked, so that entries are in the order of versions
     by_table jsonb := '["table intents", "written by a program that does not use Interlock", null, null, null]';
     key text := 'IntentModel:' || coalesce(new.id, old.id)::text;
     own jsonb;
@@ -46,6 +46,7 @@ begin
         delete from interlock.record x
         where x.namespace = $NAMESPACE and x.kind = 'IntentModel' and x.id = old.id::text returning * into r;
         if found then
+            now_us := interlock.micros(clock_timestamp());
             perform interlock.journal_add($NAMESPACE, now_us, by_table, 'record.delete', key,
                 ((r.body::jsonb - '_interlock') || jsonb_build_object('status', r.status))::json, null, r.version, null);
         end if;
@@ -54,6 +55,7 @@ begin
     end if;
     select * into r from interlock.record x
     where x.namespace = $NAMESPACE and x.kind = 'IntentModel' and x.id = new.id::text for update;
+    now_us := greatest(r.updated_at, interlock.micros(clock_timestamp()));
     own := jsonb_build_object(
         'type', new.type, 'payload', new.payload, 'technical_actor', new.technical_actor,
         'imported_corrections', bridge_imported(new.correction_history, coalesce(r.body, '{}')::jsonb));
@@ -70,7 +72,7 @@ begin
         if before <> after then
             update interlock.record x
             set version = r.version + 1, status = after ->> 'status', body = (r.body::jsonb || own)::text,
-                updated_at = greatest(r.updated_at, now_us)
+                updated_at = now_us
             where x.namespace = $NAMESPACE and x.kind = 'IntentModel' and x.id = new.id::text;
             perform interlock.journal_add(
                 $NAMESPACE, now_us, by_table, 'record.update', key,

@@ -1,6 +1,7 @@
 -- Keeps the table intents and Interlock's records equal while an old program still writes to the table. SQLite has one
 -- writer at a time, so each trigger sees everything that was committed before. A trigger does nothing if both sides are
--- equal already, which ends the way there and back. $NAMESPACE is replaced by the namespace of the app.
+-- equal already, which ends the way there and back. SQLite's clock has milliseconds: an entry is never older than the
+-- version before it. $NAMESPACE is replaced by the namespace of the app.
 create trigger bridge_to_record_insert after insert on intents
 when not exists (
     select 1 from interlock_record r where r.namespace = $NAMESPACE and r.kind = 'IntentModel' and r.id = new.id)
@@ -29,7 +30,7 @@ when exists (
 begin
     insert into interlock_journal (
         at, namespace, actor, reason, action, subject_kind, subject_key, from_version, to_version, before, after)
-    select cast((julianday('now') - 2440587.5) * 86400000000 as integer), r.namespace, 'table intents',
+    select max(r.updated_at, cast((julianday('now') - 2440587.5) * 86400000000 as integer)), r.namespace, 'table intents',
            'written by a program that does not use Interlock', 'record.update', 'record', 'IntentModel:' || r.id,
            r.version, r.version + 1,
            json_object('status', r.status, 'type', json_extract(r.body, '$.type'),
@@ -53,7 +54,7 @@ create trigger bridge_to_record_delete after delete on intents
 begin
     insert into interlock_journal (
         at, namespace, actor, reason, action, subject_kind, subject_key, from_version, before)
-    select cast((julianday('now') - 2440587.5) * 86400000000 as integer), r.namespace, 'table intents',
+    select max(r.updated_at, cast((julianday('now') - 2440587.5) * 86400000000 as integer)), r.namespace, 'table intents',
            'written by a program that does not use Interlock', 'record.delete', 'record', 'IntentModel:' || r.id,
            r.version, json_set(r.body, '$.status', r.status)
     from interlock_record r where r.namespace = $NAMESPACE and r.kind = 'IntentModel' and r.id = old.id;
