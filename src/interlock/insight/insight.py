@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock.arguments import checked_key, checked_limit, checked_line_number, checked_prefix
 from interlock.clock import SystemClock, as_text
@@ -63,6 +63,8 @@ __all__ = ["Insight", "Kind"]
 _PULSE = 5
 """Seconds that a pulse covers."""
 _MAX_SPANS = 1000
+_RUNS = 5
+"""How many runs of pipelines the page of a record has."""
 _MAX_DIGITS = 19
 
 
@@ -174,7 +176,12 @@ class Insight:
         """One job in detail."""
         self._stores.need("jobs")
         async with self._stores.at("locks"):
-            return await _jobs.job_page(self._stores, _number(id))
+            page = await _jobs.job_page(self._stores, _number(id))
+            run = await _pipelines.run_of_job(self._stores, page.job)
+            if run is None:
+                return page
+            why = await _pipelines.with_stage(self._stores, cast("Explanation[Reason]", page.explanation))
+            return page._replace(run=run, why=why.why, explanation=why)
 
     async def job_log(self, id: int, *, after: int | None = 0, limit: int = 1000) -> JobLog:  # noqa: A002
         """A part of a job's log: the lines with numbers above ``after``, or the last ones for None.
@@ -377,7 +384,9 @@ class Insight:
         self._stores.need("records")
         which = _records.parse_ref(ref)
         async with self._stores.at():
-            return await _records.record_page(self._stores, which, checked_limit(limit), before or "")
+            page = await _records.record_page(self._stores, which, checked_limit(limit), before or "")
+            runs = await _pipelines.run_listing(self._stores, RunFilter("", *which), _RUNS, "")
+            return page._replace(runs=runs.rows)
 
     # -- pipelines -----------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from interlock.explanation import Explanation
+    from interlock.insight.pipelines import RunRow
     from interlock.insight.views import LockRow, Seen
     from interlock.ports.events import EventView
     from interlock.ports.job_logs import Progress
@@ -105,6 +106,8 @@ class JobPage(NamedTuple):
     log: JobLog
     """The last lines of its log, and its progress."""
     seen: tuple[Seen, ...]
+    run: RunRow | None = None
+    """The run of a pipeline that it is."""
 
 
 class QueueRow(NamedTuple):

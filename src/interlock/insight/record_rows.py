@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from interlock.explanation import Explanation
     from interlock.insight.journal_entry import Change
+    from interlock.insight.pipelines import RunRow
     from interlock.insight.views import LockRow, Seen
     from interlock.ports.journal import JournalEntry
     from interlock.ports.record_insight import RecordSummary
@@ -105,3 +106,5 @@ class RecordPage(NamedTuple):
     why: str
     explanation: Explanation
     seen: tuple[Seen, ...]
+    runs: tuple[RunRow, ...] = ()
+    """The last runs of pipelines over it, the newest first."""

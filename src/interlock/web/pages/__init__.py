@@ -53,6 +53,8 @@ def routes(web: Web) -> list[BaseRoute]:
         Route("/records/{ref:path}", site.handles(details.record)),
         Route("/api/records", handles_api(api.records)),
         Route("/api/records/{ref:path}", handles_api(api.record)),
+        Route("/api/runs", handles_api(api.runs)),
+        Route("/api/runs/{ref}", handles_api(api.run)),
         Route("/api/explain/journal", handles_api(api.explain_journal)),
         Route("/api/explain/{kind}/{ref:path}", handles_api(api.explain)),
     ]

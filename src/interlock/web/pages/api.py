@@ -31,6 +31,7 @@ __all__ = ["Api", "api_error", "handles_api"]
 _MAX_SECONDS = 24 * 3600.0
 _MAX_BUCKETS = 1000
 _MAX_LOG_LINES = 10_000
+_MAX_RUNS = 200
 
 
 class Api:
@@ -87,6 +88,17 @@ class Api:
     async def record(self, request: Request) -> Response:
         """One record."""
         return _json(data(await record_of(self.site.app.insight, request)))
+
+    async def runs(self, request: Request) -> Response:
+        """Runs of pipelines: ``?pipeline=&record=KIND/ID&state=&before=&limit=50``."""
+        names = ("pipeline", "record", "state", "before")
+        wanted = {name: request.query_params.get(name, "") for name in names}
+        limit = int(_figure(request, "limit", 50.0, _MAX_RUNS))
+        return _json(data(await self.site.app.insight.runs(**wanted, limit=limit)))
+
+    async def run(self, request: Request) -> Response:
+        """One run."""
+        return _json(data(await self.site.app.insight.run(number_of(request, "run"))))
 
     async def explain(self, request: Request) -> Response:
         """Why something is as it is."""

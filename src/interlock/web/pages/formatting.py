@@ -33,6 +33,9 @@ STATES: Mapping[str, tuple[str, str]] = {
     "discarded": ("slate", "minus"),
     "cancelled": ("slate", "minus"),
     "superseded": ("slate", "behind"),
+    # of runs
+    "completed": ("green", "check"),
+    "skipped": ("slate", "minus"),
     # of locks, limits, claims and events
     "free": ("slate", "circle"),
     "full": ("orange", "hourglass"),
