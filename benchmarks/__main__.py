@@ -14,6 +14,7 @@ from benchmarks.claims.rates import RAW, interlock_claims, interlock_claims_done
 from benchmarks.harness import Report, console
 from benchmarks.insight.suite import judge_insight, run_insight
 from benchmarks.jobs.suite import judge_jobs, run_jobs
+from benchmarks.journal.suite import judge_journal, run_journal
 from benchmarks.limits.rates import starts_per_second
 from benchmarks.locks import peers, redis_peers
 from benchmarks.locks.contended import across_processes, uncontended, within_one_process
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from benchmarks.locks.contended import Turns
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("locks", "claims", "limits", "jobs", "webhooks", "insight", "records", "bridge")
+PARTS = ("locks", "claims", "limits", "jobs", "webhooks", "insight", "records", "journal", "bridge")
 STORES = ("memory", "sqlite", "postgres", "redis")
 PEERS = ("asyncio", "filelock", "advisory", "redis-py", "python-redis-lock", "pottery")
 
@@ -170,6 +171,9 @@ async def run(options: argparse.Namespace, directory: Path, postgres: PostgresSe
         elif part == "bridge":
             await run_bridge(report, where, rounds=rounds, quick=options.quick)
             judge_bridge(report)
+        elif part == "journal":
+            await run_journal(report, where["postgres"], rounds=rounds, seconds=seconds)
+            judge_journal(report)
         elif part == "insight":
             await run_insight(report, directory, quick=options.quick)
             judge_insight(report)

@@ -12,12 +12,14 @@ from pydantic import BaseModel, ConfigDict
 from interlock import App
 from interlock.errors import (
     CapabilityError,
+    ConcurrencyConflictError,
     InvalidArgumentError,
     LeaseLostError,
     LockTimeoutError,
     MisuseError,
     StoreUnavailableError,
 )
+from interlock.ports.records import Conflict
 from tests.records.worker import Counter, add, declare
 
 
@@ -163,6 +165,46 @@ async def test_a_lease_that_ended_between_write_and_release_does_not_undo_the_wr
         except LeaseLostError:
             pytest.fail("the write was made")
         assert (await records.get("one")).count == 1
+
+
+async def test_a_renewal_that_finds_the_lease_released_with_the_write_is_not_a_loss() -> None:
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        await records.create(Counter(id="one"))
+        losing = _lose(app, 0)
+
+        async def write_and_renew(changes: Any, leases: Any) -> Any:
+            answers = await losing._records.write_and_release(changes, leases)
+            engine: Any = records._engine
+            engine._locks._running.taken(leases[0].owner, "it was released")
+            return answers
+
+        losing.write_and_release = write_and_renew  # type: ignore[method-assign]
+        async with records.edit("one") as counter:
+            counter.count = 1
+        assert (await records.get("one")).count == 1
+        assert await app._durable.store.locks.list() == []
+
+
+async def test_a_refused_write_keeps_the_lease_until_the_edit_ends() -> None:
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        await records.create(Counter(id="one"))
+        losing = _lose(app, 0)
+        held = []
+
+        async def refuse(changes: Any, leases: Any) -> Any:
+            held.append((await app._durable.store.locks.list())[0].holder)
+            return [Conflict(7)], None
+
+        losing.write_and_release = refuse  # type: ignore[method-assign]
+        with pytest.raises(ConcurrencyConflictError):
+            async with records.edit("one") as counter:
+                counter.count = 1
+        assert len(held) == 1
+        assert await app._durable.store.locks.list() == []
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,40 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
         if lease._loss:
             self._access.withdraw(lease._request)
             raise lease._loss_error()
-        await self._leave(lease, self._end(lease))
+        request = lease._request
+        lease._released = True
+        lease._untie()
+        sent = self.monotonic()
+        lease._caller.holds -= 1  # what _retire does, without the call: this runs for every lease
+        if self.apart is None:
+            self._count_hold(sent - lease._granted_at)
+        else:
+            self._counts(request.key).holds.observe(sent - lease._granted_at)
+        sure = True
+        try:
+            try:
+                left = await self._locks.leave(request)
+            except StoreUnavailableError:
+                self._access.suspect_leftovers()
+                sure = False  # the first attempt may have worked, so "not held" proves nothing
+                left = await self._access.leave(request)
+        except StoreUnavailableError as error:
+            emit(_log, logging.WARNING, "lock_release_failed", key=lease.key, error=str(error))
+            self._access.withdraw(request)
+            return
+        except BaseException:
+            self._access.withdraw(request)
+            raise
+        del self._owners[request.owner]
+        held, why, next_owner, handed = left
+        if handed is not None and next_owner is not None:
+            self._queue.hand_over(next_owner, sent, handed)
+        elif next_owner is not None:
+            self._queue.wake(next_owner)
+        if not held and sure:
+            lease._loss = why
+            self._count_loss(lease, "taken")
+            raise lease._loss_error()
 
     async def release_with(
         self,
@@ -266,46 +299,12 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
                 if all_left is None:
                     lease._released = False
                 else:
-                    self._end(lease)
-                    self._hand_on(lease, all_left[number], sent)
+                    self._released_by_another(lease, all_left[number], sent)
 
-    def _end(self, lease: Lease) -> float:
-        """Note that a lease is about to be released, and return the time."""
-        lease._released = True
+    def _released_by_another(self, lease: Lease, left: Left, sent: float) -> None:
+        """Do what :meth:`release` does after the store has released a lease in another transaction."""
         lease._untie()
-        now = self.monotonic()
-        lease._caller.holds -= 1  # what _retire does, without the call: this runs for every lease
-        if self.apart is None:
-            self._count_hold(now - lease._granted_at)
-        else:
-            self._counts(lease._request.key).holds.observe(now - lease._granted_at)
-        return now
-
-    async def _leave(self, lease: Lease, sent: float) -> None:
-        request = lease._request
-        sure = True
-        try:
-            try:
-                left = await self._locks.leave(request)
-            except StoreUnavailableError:
-                self._access.suspect_leftovers()
-                sure = False  # the first attempt may have worked, so "not held" proves nothing
-                left = await self._access.leave(request)
-        except StoreUnavailableError as error:
-            emit(_log, logging.WARNING, "lock_release_failed", key=lease.key, error=str(error))
-            self._access.withdraw(request)
-            return
-        except BaseException:
-            self._access.withdraw(request)
-            raise
-        self._hand_on(lease, left, sent)
-        if not left.held and sure:
-            lease._loss = left.why
-            self._count_loss(lease, "taken")
-            raise lease._loss_error()
-
-    def _hand_on(self, lease: Lease, left: Left, sent: float) -> None:
-        """Forget a lease that was released, and wake the next waiter if it is one of ours."""
+        self._retire(lease)
         del self._owners[lease._request.owner]
         if left.handed is not None and left.next_owner is not None:
             self._queue.hand_over(left.next_owner, sent, left.handed)
