@@ -1,4 +1,4 @@
-"""What a handler writes is cleaned and bounded before it leaves the process."""
+"""Lines of a handler are cleaned and bounded before they leave the process."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,6 +19,8 @@ __all__ = ["print_logs"]
 
 _PART = 500
 _PAUSE = 0.5
+_OUTAGE = 30.0
+"""How long to wait for the store to come back before giving up."""
 
 
 def print_logs(store_url: StoreUrl, job_id: int, *, follow: bool, after: int, tail: int | None, json: bool) -> None:
@@ -29,6 +33,7 @@ async def _print_logs(
 ) -> None:
     from interlock.insight import Insight
     from interlock.ports.store import Capability
+    from interlock.store_client import repeat
 
     printer = _JsonPrinter() if as_json else _Printer(after)
     async with opened(store_url, Capability.JOBS) as store:
@@ -43,7 +48,7 @@ async def _print_logs(
                 if part.state.final or not follow:
                     break
                 await asyncio.sleep(_PAUSE)
-            part = await insight.job_log(job_id, after=after, limit=_PART)
+            part = await repeat(partial(insight.job_log, job_id, after=after, limit=_PART), _OUTAGE, time.monotonic)
     printer.end(part)
 
 

@@ -33,7 +33,7 @@ _PROCESS = secrets.token_hex(2)  # jobs of other stores have the same IDs, and t
 class JobLog(logging.LoggerAdapter[logging.Logger]):
     """The log of a job: ``current_job().log("copying %s", name)``, or ``.info``, ``.warning`` and so on.
 
-    Lines are kept with the job, from level INFO on whatever the levels of the loggers are. The logger ``interlock.job``
+    Lines from level INFO on are kept with the job, also if a logger's level rejects them. The logger ``interlock.job``
     gets them too, with the job before the message. A call never waits for the store and never fails the job.
     """
 

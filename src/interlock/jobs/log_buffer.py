@@ -1,8 +1,8 @@
-"""What running jobs have reported and the store has not yet: their log lines and their progress.
+"""Buffers for the log lines and the progress of running jobs, until the store has them.
 
-A handler writes into memory and never waits, whatever its thread. The worker appends what there is to the store in
-batches; see ``jobs.worker.log_reporter``. A buffer is created when a handler first reports something, so a job that
-reports nothing costs nothing. It is bounded like the log in the store: it keeps the first lines and the latest ones.
+A handler writes into memory and never waits, from any thread. The worker appends the buffers to the store in batches;
+see ``jobs.worker.log_reporter``. A buffer is created when a handler first reports something, so a job that reports
+nothing costs nothing. It is bounded like the log in the store: it keeps the first lines and the latest ones.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LogBuffers:
 
 
 class LogBuffer:
-    """What one fetch of a job has reported. Thread-safe."""
+    """The buffer of one fetch of a job. Thread-safe."""
 
     __slots__ = (
         "_closed",

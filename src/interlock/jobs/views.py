@@ -53,7 +53,7 @@ class Progress:
     fraction: float
     """0 to 1."""
     message: str
-    """What it is doing; empty if it did not say."""
+    """The handler's words about it; empty for none."""
     at: datetime
     """When it was reported, by the worker's clock."""
 

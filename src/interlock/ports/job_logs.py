@@ -63,7 +63,7 @@ class Progress(NamedTuple):
     fraction: float
     """0 to 1."""
     message: str
-    """What it is doing; empty if it did not say."""
+    """The handler's words about it; empty for none."""
     at: float
     """When it was reported, by the worker's clock."""
 
@@ -74,7 +74,7 @@ class Progress(NamedTuple):
 
 
 class JobReport(NamedTuple):
-    """What one fetch of a job has to append."""
+    """Lines and progress of one fetch of a job, to append."""
 
     id: int
     fence: int

@@ -1,4 +1,4 @@
-"""The log of a job grows on its open page, and stands still for the one who reads further up."""
+"""The log of a job grows on its open page, and does not move while a person reads further up."""
 
 from __future__ import annotations
 

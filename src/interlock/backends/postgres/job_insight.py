@@ -70,7 +70,7 @@ class PostgresJobInsight:
 
     async def log(self, id: int, *, after: int = 0, limit: int) -> LogSlice:  # noqa: A002
         """Return lines of a job's log."""
-        # Each chunk has at least one of the lines; one more tells whether there are others.
+        # Each chunk has at least one of the lines; one more shows whether there are others.
         chunks = await self._fetch(sql.log_chunks, self._namespace, id, after, limit + 1)
         return decode_chunks(chunks[:limit], after, limit, more=len(chunks) > limit)
 

@@ -95,6 +95,6 @@ def log_statuses(rows: JobRows, ids: Sequence[int]) -> dict[int, JobLogStatus]:
 
 def log(rows: JobRows, id: int, after: int, limit: int) -> LogSlice:  # noqa: A002
     """Return the lines of a job's log after a number."""
-    # Each chunk has at least one of the lines; one more tells whether there are others.
+    # Each chunk has at least one of the lines; one more shows whether there are others.
     chunks = rows.all(sql.log_chunks, id=id, after=after, limit=limit + 1)
     return decode_chunks(chunks[:limit], after, limit, more=len(chunks) > limit)

@@ -44,7 +44,7 @@ async def _append(b: JobDriver, *reports: JobReport, bounds: LogBounds = _BOUNDS
 
 
 class LogConformance(JobSuite):
-    """What running jobs report is kept within bounds, in order, and under the fetch that reported it."""
+    """Reports of running jobs are kept within bounds, in order, and under the fetch that sent them."""
 
     async def test_lines_are_numbered_in_order_and_name_their_fetch(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
