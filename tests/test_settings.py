@@ -26,6 +26,14 @@ from interlock.errors import InvalidArgumentError
         {"seal_limit": 0},
         {"seal_limit": 10_001},
         {"seal_limit": True},
+        {"job_log_lines": -1},
+        {"job_log_lines": 1.5},
+        {"job_log_lines": True},
+        {"job_log_bytes": 0},
+        {"job_log_bytes": 2**40},
+        {"capture_logs": "loud"},
+        {"capture_logs": True},
+        {"capture_logs": -1},
         {"stuck_work": "ignore"},
         {"metrics_prefix": "1st"},
         {"session_ttl": "5"},
@@ -89,3 +97,8 @@ def test_a_url_that_cannot_work_is_refused_and_not_repeated(url: str, says: str)
 def test_locks_can_live_in_another_store() -> None:
     app = App("memory://", locks="sqlite:///elsewhere.db")
     assert app.locks._store_client.store.name == "sqlite"
+
+
+def test_a_level_of_logs_may_be_a_name_or_a_number() -> None:
+    assert Settings().capture_logs is None
+    assert [Settings(capture_logs=level).capture_logs for level in ("info", "ERROR", 15)] == [20, 40, 15]

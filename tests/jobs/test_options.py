@@ -195,3 +195,12 @@ def test_key_functions_of_lanes_and_limits_of_an_event_handler_get_the_event() -
 
     assert definition.lane_of(options, values) == "ann"
     assert [use.key for use in definition.uses_of(options, values)] == ["slots:actor:ann"]
+
+
+def test_capturing_logs_is_a_matter_of_the_definition() -> None:
+    assert defined().options.capture_logs is None
+    assert defined(capture_logs="warning").options.capture_logs == 30
+    with pytest.raises(InvalidArgumentError, match="Invalid capture_logs 'loud'"):
+        defined(capture_logs="loud")
+    with pytest.raises(MisuseError, match="capture_logs was given for a call"):
+        JobOptions().changed("report", ("account",), {"capture_logs": "INFO"})

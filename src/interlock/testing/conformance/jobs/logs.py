@@ -242,6 +242,27 @@ class LogConformance(JobSuite):
             assert await _status(b, job_id) is None
             assert await _texts(b, kept_id) == ["open"], "that of an unfinished job stays"
 
+    async def test_the_log_of_a_job_that_outlasts_the_retention_goes_with_the_job(self, store_url: str) -> None:
+        async with self.job_driver(store_url) as b:
+            job_id = await b.add()
+            job = await b.one("a")
+            await _append(b, _report(job, 1, _chunk("long ago")))
+            for _ in range(3):
+                for _ in range(5):
+                    await b.let_pass(_KEEP / 2, "a")
+                await b.jobs.prune(_KEEP)
+            assert await _append(b, _report(job, 2, _chunk("just now"))) == [True]
+            await b.done(job)
+            await b.jobs.prune(_KEEP)
+            assert await _texts(b, job_id) == ["long ago", "just now"]
+            for _ in range(100):
+                await b.let_pass(_KEEP / 2, "a")
+            await b.jobs.prune(_KEEP)
+
+            assert await b.store.insight.get(job_id) is None
+            assert await _status(b, job_id) is None, "it is gone within an hour of the job"
+            assert await _texts(b, job_id) == []
+
     async def test_any_text_is_kept_as_it_is(self, store_url: str) -> None:
         texts = ['<script>alert("1")</script>', "\\u0000 \\ \"'", "ünïcödé 😀\u200f", "", " ", "{}[]\t", "x" * 4000]
         async with self.job_driver(store_url) as b:
