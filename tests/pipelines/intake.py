@@ -89,11 +89,14 @@ def declare(
 # -- killed processes --------------------------------------------------------------------------------------------------
 
 
-def run_rounds(url: str, steps: list[int | None], seed: int, fails: bool = False) -> None:
+def run_rounds(url: str, steps: list[int | None], seed: int, fails: bool = False, planted: bool = False) -> None:
     """Fork a process for each round, which is killed at a step or, for None, at an arbitrary moment.
 
-    A step of 0 means every step from 1 on, each in a round of its own, until a process ends before it.
+    A step of 0 means every step from 1 on, each in a round of its own, until a process ends before it. ``planted``
+    breaks the promise on SQLite.
     """
+    if planted:
+        _write_records_apart()
     dice = random.Random(seed)
     from_url(url, settings=Settings())  # imports what the processes need
     killed = number = 0
@@ -108,6 +111,24 @@ def run_rounds(url: str, steps: list[int | None], seed: int, fails: bool = False
                 break
             at = (at or 1) + 1
     report("killed", count=killed, rounds=number)
+
+
+def _write_records_apart() -> None:
+    """The planted bug: the change of the record and the checkpoint are two transactions."""
+    from interlock.backends.sqlite.pipelines import SqlitePipelines
+    from interlock.ports.records import Written
+
+    save = SqlitePipelines.save
+
+    async def apart(self: Any, checkpoint: Any) -> Any:
+        if checkpoint.change is not None:
+            (answer,) = await self._records.write([checkpoint.change])
+            if not isinstance(answer, Written):
+                return answer
+            checkpoint = checkpoint._replace(change=None, version=answer.version)
+        return await save(self, checkpoint)
+
+    SqlitePipelines.save = apart  # type: ignore[method-assign]
 
 
 def _killed(url: str, record_id: str, step: int | None, moment: float, fails: bool) -> bool:

@@ -33,13 +33,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 async def _killed_runs_finish(
-    url: str, steps: list[int | None], *, seed: int, timeout: float, fails: bool = False
+    url: str, steps: list[int | None], *, seed: int, timeout: float, fails: bool = False, planted: bool = False
 ) -> tuple[int, int]:
     """Kill processes in the middle of runs, and let this one finish what they left."""
     app = App(url, session_ttl=TTL)
     intents, pipeline = declare(app, fails=fails)
     async with app:
-        async with Worker.spawn("tests.pipelines.intake:run_rounds", (url, steps, seed, fails)) as victims:
+        async with Worker.spawn("tests.pipelines.intake:run_rounds", (url, steps, seed, fails, planted)) as victims:
             told = await victims.wait_for("killed", timeout=timeout)
         ids = [intent.id for intent in await intents.list(limit=1000)]
         async with app.worker():
@@ -121,3 +121,12 @@ async def test_a_failing_run_is_killed_at_every_statement(url: str) -> None:
 async def test_runs_are_killed_at_many_moments(url: str, seed: int) -> None:
     killed, _ = await _killed_runs_finish(url, [None] * 40, seed=seed, timeout=200)
     assert killed > 10
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+async def test_a_record_that_is_written_in_a_transaction_of_its_own_is_noticed(tmp_path: Path) -> None:
+    """The planted bug: a process that dies between the two transactions leaves a stage that has its effect twice."""
+    with pytest.raises(AssertionError, match=r"count|payload|==") as caught:
+        await _killed_runs_finish(f"sqlite:///{tmp_path}/interlock.db", [0], seed=7, timeout=500, planted=True)
+    assert "killed too late" not in str(caught.value)

@@ -67,7 +67,7 @@ class _TakenOverError(LeaseLostError):
 
 
 class Execution(Generic[M]):
-    """Takes a run from where it stands to its end."""
+    """Runs the stages that a run has left."""
 
     def __init__(self, pipeline: Pipeline[M], job: CurrentJob, ref: Ref, mode: Mode, by: str) -> None:
         self._pipeline = pipeline
@@ -217,7 +217,7 @@ class Execution(Generic[M]):
                 record.assign(made)
 
     def _content(self, record: OpenRecord[M]) -> Content:
-        """What the stage has made of the record. Raises if that is invalid, or its status not allowed."""
+        """Return the content that the stage has made. Raises if it is invalid, or its status is not allowed."""
         codec = self._pipeline.codec
         content = codec.write_content(record.record, self._ref.id, record.history)
         status = allowed_status(codec.machine, record.status, content.status)

@@ -195,7 +195,7 @@ class Pipeline(Generic[M]):
         return await end_of(engine, run, None)
 
     async def _withdraw(self, engine: JobEngine, run: int, reason: str) -> bool:
-        """Cancel a run that nobody has started; return whether it was cancelled."""
+        """Cancel a run that has not started; return whether it was cancelled."""
         attribution = attributed("Withdrawing a run", program(), reason)
         state = await engine.repeat(lambda: engine.jobs.cancel(run, attribution, unless_fetched=True))
         return state is JobState.CANCELLED

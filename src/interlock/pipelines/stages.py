@@ -20,7 +20,7 @@ _MAX_STAGES = 100
 
 
 class Mode(StrEnum):
-    """What a failed stage means for its run."""
+    """The effect of a failed stage on its run."""
 
     FAILFAST = "failfast"
     """The run has failed."""

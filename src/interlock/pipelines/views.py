@@ -100,7 +100,7 @@ class Run(Generic[R_co]):
 
     @property
     def mode(self) -> str:
-        """What failed stages meant for it."""
+        """The effect that failed stages had on it."""
         return self.view.mode
 
     @property

@@ -43,7 +43,7 @@ class RunState(StrEnum):
     """The state of a run."""
 
     RUNNING = "running"
-    """It has begun and has not ended. Its job tells whether it runs right now or waits."""
+    """It has begun and has not ended. The state of its job shows whether it runs right now or waits."""
     COMPLETED = "completed"
     """It went through all of its stages."""
     FAILED = "failed"
@@ -99,7 +99,7 @@ class StoredRun(NamedTuple):
     uid: str
     """The record's."""
     version: int | None
-    """The version of the record after the last checkpoint; None if there was no record."""
+    """The version of the record after the last checkpoint; None if the record did not exist."""
     error: str
     stages: tuple[StoredStage, ...]
     """By position."""
@@ -116,7 +116,7 @@ class StageProgress(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What one transaction writes."""
+    """The content of one transaction."""
 
     id: int
     """The run's ID, which is that of its job."""

@@ -1,5 +1,6 @@
--- Store a checkpoint: the progress of a run and of one stage, the change of the record, and the journal entries. The fetch
--- of the run's job is locked first, so that it stays in force until the commit. The arrays are one change as record_write
+-- Store a checkpoint: the progress of a run and of one stage, the change of the record, and the journal entries. The record
+-- is locked first, since others may keep it locked for long. Then the fetch of the run's job is locked, so that it stays in
+-- force until the commit. Acknowledgements of other jobs of the same fetch wait for this lock only briefly. The arrays are one change as record_write
 -- takes it, or null. p_stage is the JSON array [name, position, state, attempt, error], or null. p_entries is a JSON array of
 -- [attribution, action, subject_key, before, after], with before and after as text. Answers saved, ended, or how the change
 -- was refused, with the values of record_write.
@@ -24,6 +25,10 @@ declare
     is_over boolean;
 begin
     perform interlock.durably();
+    if p_kinds is not null then
+        perform from interlock.record r
+        where r.namespace = p_namespace and r.kind = p_kind and r.id = p_record for no key update;
+    end if;
     perform from interlock.job_fetched c
     where c.fence = p_fence and c.namespace = p_namespace and p_id = any (c.ids) for key share;
     if not found then
