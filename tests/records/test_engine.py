@@ -257,6 +257,54 @@ async def test_a_frozen_model_and_one_that_forbids_extras_can_be_records() -> No
         assert (await records.get("one")).n == 9
 
 
+class _Late:
+    """A records port whose first write does not reach the store before ``arrive`` is called."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self._changes: Any = None
+        self.lost = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    async def write(self, changes: Any) -> Any:
+        if self._changes is None:
+            self._changes = changes
+            self.lost.set()
+            raise StoreUnavailableError("the connection broke")
+        return await self._records.write(changes)
+
+    async def arrive(self) -> list[str]:
+        return [type(answer).__name__ for answer in await self._records.write(self._changes)]
+
+
+async def _update_late(wait_for_edit: bool) -> tuple[list[str], list[str], int]:
+    """Lose a write while another task edits the record; return how the update and the write end, and the count."""
+    app = App("memory://", store_wait=0.3)
+    records = declare(app)
+    async with app:
+        await records.create(Counter(id="one"))
+        store: Any = app._durable.store
+        store.records = late = _Late(store.records)
+        async with records.edit("one"):
+            updating = asyncio.create_task(records.update("one", add, wait=0), context=Context())
+            await late.lost.wait()
+            if wait_for_edit:
+                await asyncio.wait([updating])
+        (end,) = await asyncio.gather(updating, return_exceptions=True)
+        arrived = await late.arrive()
+        return [type(end).__name__], arrived, (await records.get("one")).count
+
+
+async def test_a_write_that_may_still_be_made_is_not_reported_as_refused() -> None:
+    assert await _update_late(wait_for_edit=True) == (["StoreUnavailableError"], ["Written"], 1)
+
+
+async def test_a_lost_write_is_repeated_after_an_edit_and_made_once() -> None:
+    assert await _update_late(wait_for_edit=False) == (["Counter"], ["Conflict"], 1)
+
+
 async def test_an_edit_that_ends_in_another_task_writes_nothing_and_releases_its_lease() -> None:
     app = App("memory://")
     records = declare(app)

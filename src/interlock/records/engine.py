@@ -30,6 +30,7 @@ from interlock.ports.records import (
     Conflict,
     LeaseLost,
     RecordChange,
+    Skipped,
     StaleFence,
     StoredRecord,
     Written,
@@ -454,18 +455,29 @@ class RecordEngine:
                 return await records.write_and_release(changes, leases)
             return await records.write(changes), None
 
+        async def write_again() -> tuple[Sequence[WriteAnswer], Sequence[Left] | None]:
+            answers, left = await write()
+            if all(type(answer) is Written for answer in answers):
+                return answers, left
+            # A refusal after a lost answer may be the effect of the write itself.
+            at = await self._find_write(changes[0], id)
+            if at is not None:
+                return [Written(change.entry.to_version or 0, at) for change in changes], None
+            if all(isinstance(answer, Busy | Skipped) for answer in answers):
+                # Every other refusal is final. This one is not: the first attempt may still be under way to the store,
+                # and would be made there after the lease has ended.
+                raise StoreUnavailableError(
+                    f"It is not known whether {changes[0].kind} {changes[0].id!r} was written: the answer was lost, and"
+                    " the record is being edited now."
+                )
+            return answers, left
+
         begun = client.clock.monotonic()
         try:
             return await write()
         except StoreUnavailableError:
             pass  # it may have been made
-        answers, left = await repeat(write, client.settings.store_wait, client.clock.monotonic, since=begun)
-        if not all(type(answer) is Written for answer in answers):
-            # A refusal after a lost answer may be the effect of the write itself.
-            at = await client.repeat(lambda: self._find_write(changes[0], id))
-            if at is not None:
-                return [Written(change.entry.to_version or 0, at) for change in changes], None
-        return answers, left
+        return await repeat(write_again, client.settings.store_wait, client.clock.monotonic, since=begun)
 
     async def _find_write(self, change: RecordChange, id: str) -> float | None:  # noqa: A002
         """Return when a write was made; None if it was not. Its entries tell: they are written with the changes."""
