@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.pacing import seconds
-from interlock.ports.record_insight import MAX_SCANNED, RecordSlice, RecordSummary
+from interlock.ports.record_insight import RecordSlice, RecordSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["digest_of", "scan_of", "slice_of"]
 
 
-def scan_of(contains: str, limit: int) -> int:
+def scan_of(contains: str, limit: int, scan: int) -> int:
     """How many IDs to read: without a text to search for, no more than are shown."""
-    return max(MAX_SCANNED, limit + 1) if contains else limit + 1
+    return max(scan, limit + 1) if contains else limit + 1
 
 
 def slice_of(rows: Iterable[Any], limit: int) -> RecordSlice:

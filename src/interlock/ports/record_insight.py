@@ -82,16 +82,23 @@ class RecordInsight(Protocol):
     """Queries about the records of one store and namespace. Requires RECORDS."""
 
     async def search(
-        self, kind: str, *, status: str = "", contains: str = "", limit: int = 50, after: str = ""
+        self,
+        kind: str,
+        *,
+        status: str = "",
+        contains: str = "",
+        limit: int = 50,
+        after: str = "",
+        scan: int = MAX_SCANNED,
     ) -> RecordSlice:
         """List records of a kind by ID: at most ``limit``, those after ``after``, whose ID contains ``contains``.
 
-        ``status`` selects one status. Upper and lower case are different. Reads at most ``MAX_SCANNED`` IDs.
+        ``status`` selects one status. Upper and lower case are different. Reads at most ``scan`` IDs.
         """
         ...
 
-    async def counts(self, *, limit: int = 500) -> Sequence[StatusCount]:
-        """Count the records of each kind by status, by kind and status; at most ``limit`` counts."""
+    async def counts(self, *, limit: int = 500, bound: int = MAX_RECORDS_COUNTED) -> Sequence[StatusCount]:
+        """Count the records of each kind by status, each up to ``bound``; at most ``limit`` counts, in order."""
         ...
 
     async def declare(self, kind: str, text: str) -> None:

@@ -8,7 +8,13 @@ from interlock.backends.pacing import seconds
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.queries import RecordInsightQueries
 from interlock.backends.record_slices import digest_of, scan_of, slice_of
-from interlock.ports.record_insight import MAX_DECLARATIONS, MAX_RECORDS_COUNTED, KindDeclaration, StatusCount
+from interlock.ports.record_insight import (
+    MAX_DECLARATIONS,
+    MAX_RECORDS_COUNTED,
+    MAX_SCANNED,
+    KindDeclaration,
+    StatusCount,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,19 +38,26 @@ class PostgresRecordInsight:
         self._clock = clock_of(clock)
 
     async def search(
-        self, kind: str, *, status: str = "", contains: str = "", limit: int = 50, after: str = ""
+        self,
+        kind: str,
+        *,
+        status: str = "",
+        contains: str = "",
+        limit: int = 50,
+        after: str = "",
+        scan: int = MAX_SCANNED,
     ) -> RecordSlice:
         """List records of a kind by ID."""
-        args = (self._namespace, kind, after, scan_of(contains, limit), contains, limit + 1)
+        args = (self._namespace, kind, after, scan_of(contains, limit, scan), contains, limit + 1)
         if status:
             rows = await self._read.fetch(_sql.search_status, *args, status)
         else:
             rows = await self._read.fetch(_sql.search_any, *args)
         return slice_of(rows, limit)
 
-    async def counts(self, *, limit: int = 500) -> Sequence[StatusCount]:
+    async def counts(self, *, limit: int = 500, bound: int = MAX_RECORDS_COUNTED) -> Sequence[StatusCount]:
         """Count the records of each kind by status."""
-        rows = await self._read.fetch(_sql.counts, self._namespace, MAX_RECORDS_COUNTED, limit)
+        rows = await self._read.fetch(_sql.counts, self._namespace, bound, limit)
         return [StatusCount(*row) for row in rows]
 
     async def declare(self, kind: str, text: str) -> None:

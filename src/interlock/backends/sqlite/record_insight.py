@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.record_slices import digest_of, scan_of, slice_of
 from interlock.backends.sqlite.queries import RecordInsightQueries
-from interlock.ports.record_insight import MAX_DECLARATIONS, MAX_RECORDS_COUNTED, KindDeclaration, StatusCount
+from interlock.ports.record_insight import (
+    MAX_DECLARATIONS,
+    MAX_RECORDS_COUNTED,
+    MAX_SCANNED,
+    KindDeclaration,
+    StatusCount,
+)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,17 +38,24 @@ class SqliteRecordInsight:
         self._now = clock.now
 
     async def search(
-        self, kind: str, *, status: str = "", contains: str = "", limit: int = 50, after: str = ""
+        self,
+        kind: str,
+        *,
+        status: str = "",
+        contains: str = "",
+        limit: int = 50,
+        after: str = "",
+        scan: int = MAX_SCANNED,
     ) -> RecordSlice:
         """List records of a kind by ID."""
         values: dict[str, Any] = {"namespace": self._namespace, "kind": kind, "after": after, "contains": contains}
-        values |= {"scan": scan_of(contains, limit), "limit": limit + 1}
+        values |= {"scan": scan_of(contains, limit, scan), "limit": limit + 1}
         statement = _sql.search_any
         if status:
             values, statement = values | {"status": status}, _sql.search_status
         return slice_of(await self._read(lambda db: db.execute(statement, values).fetchall()), limit)
 
-    async def counts(self, *, limit: int = 500) -> Sequence[StatusCount]:
+    async def counts(self, *, limit: int = 500, bound: int = MAX_RECORDS_COUNTED) -> Sequence[StatusCount]:
         """Count the records of each kind by status."""
 
         def count(db: sqlite3.Connection) -> list[StatusCount]:
@@ -50,7 +63,7 @@ class SqliteRecordInsight:
             for (kind,) in db.execute(_sql.record_kinds, {"namespace": self._namespace}).fetchall():
                 if len(found) >= limit:
                     break
-                values = {"namespace": self._namespace, "kind": kind, "bound": MAX_RECORDS_COUNTED}
+                values = {"namespace": self._namespace, "kind": kind, "bound": bound}
                 rows = db.execute(_sql.count_statuses, values | {"limit": limit - len(found)})
                 found += [StatusCount(kind, *row) for row in rows]
             return found

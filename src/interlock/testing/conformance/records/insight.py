@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from interlock.ports.record_insight import MAX_DECLARATIONS, MAX_RECORDS_COUNTED, MAX_SCANNED, StatusCount
+from interlock.ports.record_insight import MAX_DECLARATIONS, StatusCount
 from interlock.testing.conformance.records.driver import KIND, RecordDriver, RecordSuite
 
 __all__ = ["RecordInsightConformance"]
@@ -46,17 +46,18 @@ class RecordInsightConformance(RecordSuite):
 
     async def test_a_search_stops_after_a_bound_and_says_where_to_continue(self, store_url: str) -> None:
         async with self.record_driver(store_url) as b:
-            many = [b.change(f"{number:06}", None) for number in range(MAX_SCANNED + 5)]
-            for at in range(0, len(many), 250):
-                await b.write(*many[at : at + 250])
+            await b.write(*(b.change(f"{number:02}", None) for number in range(25)))
             await b.written("zebra", None)
 
-            first = await b.store.record_insight.search(KIND, contains="zebra", limit=10)
-            assert (list(first.records), first.more) == ([], f"{MAX_SCANNED - 1:06}")
-            second = await b.store.record_insight.search(KIND, contains="zebra", limit=10, after=first.more or "")
+            insight = b.store.record_insight
+            first = await insight.search(KIND, contains="zebra", limit=10, scan=20)
+            assert (list(first.records), first.more) == ([], "19")
+            second = await insight.search(KIND, contains="zebra", limit=10, after="19", scan=20)
             assert [one.id for one in second.records] == ["zebra"]
             assert second.more is None
-            assert list(await b.store.record_insight.counts()) == [StatusCount(KIND, "open", MAX_RECORDS_COUNTED)]
+            some = await insight.search(KIND, status="open", contains="2", limit=10, scan=20)
+            assert ([one.id for one in some.records], some.more) == (["02", "12"], "19")
+            assert list(await insight.counts(bound=20)) == [StatusCount(KIND, "open", 20)]
 
     async def test_records_are_counted_by_kind_and_status(self, store_url: str) -> None:
         async with self.record_driver(store_url) as b:
