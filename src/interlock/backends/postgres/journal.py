@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.journal_range import JournalRange
 from interlock.backends.pacing import micros, seconds
+from interlock.backends.postgres.batching import new_batcher
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.queries import Queries
 from interlock.ports.journal import Batch, JournalEntry, JournalStatus, Seal, Unsealed, Verification
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from interlock.backends.postgres.connection import OrderedConnection
     from interlock.clock import Clock
     from interlock.ports.journal import Attribution, EntryRow, JournalFilter, JournalPosition, NewEntry
+    from interlock.settings import Settings
 
 __all__ = ["PostgresJournal", "write_attribution"]
 
@@ -53,18 +55,31 @@ def write_attribution(attribution: Attribution) -> str:
 class PostgresJournal:
     """Implements the journal port."""
 
-    def __init__(self, write: OrderedConnection, read: OrderedConnection, namespace: str, clock: Clock | None) -> None:
+    def __init__(
+        self, write: OrderedConnection, read: OrderedConnection, settings: Settings, clock: Clock | None
+    ) -> None:
         self._write = write
         self._read = read
-        self._namespace = namespace
+        self._namespace = settings.namespace
         self._clock = clock_of(clock)
+        self._adds = new_batcher(self._add, settings.store_wait / 2)
 
     async def add(self, entry: NewEntry) -> int:
-        """Add the entry of a change that is made in another store."""
-        attribution, action, _, key, before, after, *versions = entry
-        args = (write_attribution(attribution), action, key, before, after, *versions, self._clock())
-        ((id,),) = await self._write.fetch(_sql.add, self._namespace, *args)  # noqa: A001
-        return int(id)
+        """Add an entry that is not part of a change in this store, together with others that come at the same time."""
+        return int(await self._adds.submit(entry))
+
+    async def close(self) -> None:
+        """Wait for submitted entries."""
+        await self._adds.close()
+
+    async def _add(self, entries: Sequence[NewEntry]) -> Sequence[int]:
+        rows = [
+            (write_attribution(attribution), action, key, before, after, *versions)
+            for attribution, action, _, key, before, after, *versions in entries
+        ]
+        columns = zip(*rows, strict=True)
+        found = await self._write.fetch_here(_sql.add, self._namespace, *columns, self._clock())
+        return [id for (id,) in found]  # noqa: A001
 
     async def get(self, id: int) -> JournalEntry | None:  # noqa: A002
         """Get one entry."""

@@ -1,6 +1,10 @@
 -- name: add
--- Add the entry of a change that is made in another store.
-select interlock.journal_record($1, $2::jsonb, $3, $4, $5::json, $6::json, $7, $8, $9)
+-- Add entries that are not part of a change in this store.
+select interlock.journal_record(
+    $1, u.attribution::jsonb, u.action, u.key, u.before::json, u.after::json, u.from_version, u.to_version, $9)
+from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[]) with ordinality as u (
+    attribution, action, key, before, after, from_version, to_version, n)
+order by u.n
 
 -- name: get
 -- One entry.

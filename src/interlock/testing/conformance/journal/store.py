@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -47,6 +48,20 @@ class JournalStoreConformance(JournalSealConformance):
     """Operations and their entries."""
 
     needed_capabilities: ClassVar[tuple[Capability, ...]] = (Capability.JOBS, Capability.EVENTS, Capability.JOURNAL)
+
+    # -- entries of a program's own ------------------------------------------------------------------------------------
+
+    async def test_entries_that_are_added_at_the_same_time_are_all_kept(self, store_url: str) -> None:
+        async with self.event_driver(store_url) as b:
+            journal = b.store.journal
+            entries = [NewEntry(EVA, "order.ship", "order", str(n), None, json.dumps({"n": n})) for n in range(100)]
+            ids = await asyncio.gather(*(journal.add(entry) for entry in entries))
+
+            assert len(set(ids)) == 100
+            for id, wanted in list(zip(ids, entries, strict=True))[::9]:  # noqa: A001
+                found = await journal.get(id)
+                assert found is not None
+                assert (found.subject_key, found.after, found.reason) == (wanted.subject_key, wanted.after, EVA.reason)
 
     # -- an entry for each operation that changes something ------------------------------------------------------------
 
