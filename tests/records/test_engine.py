@@ -257,6 +257,31 @@ async def test_a_frozen_model_and_one_that_forbids_extras_can_be_records() -> No
         assert (await records.get("one")).n == 9
 
 
+async def test_the_write_at_the_end_of_an_edit_does_not_count_as_work_that_outlasts_a_session() -> None:
+    """The store checks the lease, so a process must not exit because an outage outlasts this write."""
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        await records.create(Counter(id="one"))
+        store: Any = app._durable.store
+        write = store.records.write_and_release
+        at_work: list[int] = []
+
+        async def watched(*args: Any) -> Any:
+            at_work.append(app._durable.session.at_work)
+            if len(at_work) == 2:
+                raise StoreUnavailableError("once")
+            return await write(*args)
+
+        store.records.write_and_release = watched
+        async with records.edit("one") as counter:
+            at_work.append(app._durable.session.at_work)
+            counter.count = 1
+        assert at_work == [1, 0, 0]
+        assert app._durable.session.at_work == 0
+        assert (await records.get("one")).count == 1
+
+
 class _Late:
     """A records port whose first write does not reach the store before ``arrive`` is called."""
 

@@ -291,6 +291,7 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
         sent = self.monotonic()
         for lease in leases:
             lease._released = True  # a renewal that comes after the release finds no loss
+            lease._untie()  # the block has ended: what is left may outlast the session, because the store checks it
         all_left: Sequence[Left] | None = None
         try:
             all_left = await operation([lease._request for lease in leases])
