@@ -74,7 +74,7 @@ class RecordVersion(NamedTuple):
 
     entry: JournalEntry
     changes: tuple[Change, ...]
-    """What changed, value by value; the first 200."""
+    """The difference, value by value; the first 200."""
     cut: bool
     """Whether there are more."""
     notes: Mapping[str, Any]
@@ -97,7 +97,7 @@ class RecordPage(NamedTuple):
     """None if no program that is known declared the kind."""
     next_statuses: tuple[str, ...]
     lock: LockRow | None
-    """Who edits it, and who waits."""
+    """Its lock, with the editor and the waiters; None if it is free."""
     versions: tuple[RecordVersion, ...]
     """The newest first."""
     more: str | None

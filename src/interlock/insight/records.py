@@ -94,7 +94,7 @@ async def record_page(stores: Stores, ref: tuple[str, str], limit: int, before: 
     why, lock, stored = situation.why, situation.lock, situation.stored
     if stored is None and not situation.recent and situation.declared.view is None:
         raise NotFoundError(
-            f"There is no record {kind}/{id}, and no program declared the kind {kind!r}.",
+            f"The record {kind}/{id} does not exist, and no program declared the kind {kind!r}.",
             remedy="List the kinds with: interlock records list.",
         )
     fields, history = ({}, History()) if stored is None else body_parts(stored.body)

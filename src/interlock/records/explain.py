@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["RECENT", "entry_notes", "explain", "summary_of"]
 
 RECENT = 20
-"""How many of its last journal entries tell whether a record is contended."""
+"""How many of its last journal entries decide whether a record is contended."""
 _CONTENDED = 3
 _LATELY = 600.0
 
