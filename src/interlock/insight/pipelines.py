@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from interlock.clock import as_text
 from interlock.errors import InvalidArgumentError, NotFoundError
@@ -224,7 +224,7 @@ def _arguments(job: JobView) -> dict[str, object]:
         found = json.loads(job.arguments)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
 
 
 def _position(text: str) -> RunPosition | None:

@@ -16,7 +16,7 @@ from interlock.jobs.worker.worker import Worker
 from interlock.ports.jobs import FetchRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from interlock.jobs.engine import JobEngine
     from interlock.jobs.worker.coordinator import Coordinator
@@ -40,26 +40,27 @@ class DirectWorker(Worker):
     """Serves the lanes that callers want, from :meth:`open` until the engine closes."""
 
     _serves_queues = False
-    _fetcher: DirectFetcher
+    _lane_fetcher: DirectFetcher
 
     def __init__(self, engine: JobEngine, queue: str) -> None:
         super().__init__(engine, concurrency=1, queues=(queue,))
 
     @contextmanager
-    def serving(self, lane: str) -> Iterator[asyncio.Future[None]]:
+    def serving(self, lane: str) -> Generator[asyncio.Future[None]]:
         """Run the first jobs of a lane while the block runs.
 
         Yields a future that is done once the lane was asked for: what could start by then has been fetched.
         """
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._fetcher.want(lane, asked)
+        self._lane_fetcher.want(lane, asked)
         try:
             yield asked
         finally:
-            self._fetcher.unwant(lane, asked)
+            self._lane_fetcher.unwant(lane, asked)
 
     def _new_fetcher(self, signal: FetchSignal) -> DirectFetcher:
-        return DirectFetcher(self._engine, self._pool, self._coordinator, signal, self.queues)
+        self._lane_fetcher = DirectFetcher(self._engine, self._pool, self._coordinator, signal, self.queues)
+        return self._lane_fetcher
 
     def _join(self) -> None:
         """Do not count as a worker: this process serves no queue."""
