@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ async def test_every_link_leads_to_a_page_under_whatever_prefix(bot: Bot, root: 
     seen: set[str] = set()
     waiting = {f"{root}/"}
     while waiting:
+        await asyncio.sleep(0)  # no page waits for its store, and the app's session has to be renewed meanwhile
         link = waiting.pop()
         seen.add(link)
         if link.endswith("/stream"):
