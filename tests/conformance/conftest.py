@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-LONG = {
-    "test_a_crashed_holders_key_is_granted_to_the_next_in_twenty_seconds_with_default_settings",
-    "test_a_search_stops_after_a_bound_and_says_where_to_continue",  # the bound is 10,000 records
-}
+LONG = {"test_a_crashed_holders_key_is_granted_to_the_next_in_twenty_seconds_with_default_settings"}
 LARGE = {"test_a_deadlock_across_processes_is_resolved_when_it_closes"}
 """Tests whose smallest `size` is enough for `make test`: each step of it is a process."""
 SMALLEST = 2
