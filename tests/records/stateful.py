@@ -245,6 +245,27 @@ class RecordMachine(RuleBasedStateMachine):
     def edit(self, app: int, block: Block) -> None:
         self.both(self._edit(self._of(app), block), lambda: self.reference.edit(block))
 
+    # -- sequences that chance rarely finds --------------------------------------------------------------------------
+
+    @rule(app=st.integers(0, 1), id_=_IDS, data=_DATA, values=_VALUES)
+    def replace_what_was_created_again(self, app: int, id_: str, data: dict[str, Any], values: dict[str, Any]) -> None:
+        self.delete(app, id_, None)
+        self.create(app, id_, "new", data, None)
+        was = self.get(app, id_)
+        self.delete(app, id_, None)
+        self.create(app, id_, "new", data, None)
+        self.compare_and_set(app, was, values, None, 0)
+
+    @rule(app=st.integers(0, 1), id_=_IDS, before=_VALUES, within=_VALUES)
+    def edit_again_and_fail(self, app: int, id_: str, before: dict[str, Any], within: dict[str, Any]) -> None:
+        inner = Block(id_, None, [Step("set", within), Step("fail")], True)
+        self.edit(app, Block(id_, None, [Step("set", before), inner], False))
+
+    @rule(app=st.integers(0, 1), id_=_IDS, counts=st.permutations(range(4)))
+    def correct_again(self, app: int, id_: str, counts: list[int]) -> None:
+        for one in (*counts, counts[0]):
+            self.correct(app, id_, ({"count": one}, None))
+
     @precondition(lambda self: self.reference.records)
     @rule(app=st.integers(0, 1), pick=st.integers(0, 3), data=_DATA, block=_BLOCKS, inside=st.booleans())
     def write_by_foreign_sql(self, app: int, pick: int, data: dict[str, Any], block: Block, inside: bool) -> None:
