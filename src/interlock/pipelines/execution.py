@@ -42,7 +42,7 @@ from interlock.records.engine import Change, Draft, existing, refusal_error
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from interlock.jobs.current import CurrentJob
     from interlock.pipelines.pipeline import Pipeline
@@ -140,13 +140,17 @@ class Execution(Generic[M]):
         machine = self._pipeline.records.machine
         if machine is not None and record.status in machine.final:
             return True
-        wanted = RunFilter(self._pipeline.name, *self._ref)
-        last = await self._client.repeat(lambda: self._store.list(wanted, limit=1))
-        if not last or last[0].state not in (RunState.COMPLETED, RunState.SKIPPED):
+        completed, failed = await self._last(RunState.COMPLETED), await self._last(RunState.FAILED)
+        if not completed or (failed and failed[0].started_at > completed[0].started_at):
             return False
-        run = last[0]
+        run = completed[0]
         asked_before_its_end = run.ended_at is not None and run.ended_at >= self._job.fetched.enqueued_at
         return asked_before_its_end and (run.uid, run.version) == (record.uid, record.version)
+
+    async def _last(self, state: RunState) -> Sequence[StoredRun]:
+        """The last run of the record with a state. Skipped runs did nothing, so they answer no request."""
+        wanted = RunFilter(self._pipeline.name, *self._ref, state)
+        return await self._client.repeat(lambda: self._store.list(wanted, limit=1))
 
     def _stops(self, stage: Stage) -> bool:
         """Whether the run fails with this stage."""
@@ -170,7 +174,7 @@ class Execution(Generic[M]):
 
     async def _run_stage(self, place: int, stage: Stage, attempt: int, *, is_last: bool) -> None:
         engine = self._pipeline.engine
-        stored = existing(self._ref, await engine.read(self._ref))
+        stored = await engine.read(self._ref)
         progress = StageProgress(stage.name, place, StageState.RUNNING, attempt)
         entry = self._entry(Action.RECORD_STAGE_START, progress)
         await self._save(RunState.RUNNING, stored, progress, (entry,))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock.records.fields import Content
+from interlock.records.fields import Content, same_json
 
 if TYPE_CHECKING:
     from interlock.records.machine import Machine
@@ -75,4 +75,4 @@ def _merged(before: dict[str, Any], after: dict[str, Any], current: dict[str, An
 
 def _same(one: object, other: object) -> bool:
     """Whether two values are the same JSON: True is not 1."""
-    return one is other or (type(one) is type(other) and one == other)
+    return one is other or (_NOTHING not in (one, other) and same_json(one, other))

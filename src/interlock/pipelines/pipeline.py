@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -12,6 +13,8 @@ from pydantic import BaseModel
 
 from interlock.arguments import Wait, checked_key, checked_limit, checked_wait
 from interlock.errors import (
+    DeadlockError,
+    InterlockError,
     InvalidArgumentError,
     JobTimeoutError,
     LockTimeoutError,
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from interlock.jobs.engine import JobEngine
     from interlock.jobs.job import Call
     from interlock.jobs.jobs import Jobs
+    from interlock.jobs.worker.direct import DirectWorker
     from interlock.limits.kinds import Limit
     from interlock.ports.job_views import JobView
     from interlock.ports.pipelines import StoredRun
@@ -138,16 +142,24 @@ class Pipeline(Generic[M]):
         seconds = checked_wait(wait)
         call = await self._call(record_id, mode, by)
         engine = engine_of(self._jobs)
-        engine.direct_names.add(self._job.name)
+        engine.direct_names.update(name for name in engine.definitions if name.startswith(JOB_PREFIX))
         worker = direct_worker_of(engine, self.queue)
-        (run,) = await engine.enqueue([call])
+        enqueuing = asyncio.ensure_future(engine.enqueue([call]))
+        try:
+            (run,) = await asyncio.shield(enqueuing)
+        except asyncio.CancelledError:
+            self._withdraw_later(engine, worker, call.lane, enqueuing)
+            raise
         self._callers[run] = None
         try:
             with worker.serving(call.lane) as asked:
                 try:
                     view = await self._end_of(engine, run, record_id, seconds, asked)
                 except asyncio.CancelledError:
-                    self._withdraw_later(engine, run)
+                    self._withdraw_later(engine, worker, call.lane, enqueuing)
+                    raise
+                except DeadlockError:
+                    await self._withdraw(engine, run, "Its caller would wait for itself.")
                     raise
             return await self._result(view)
         finally:
@@ -156,19 +168,24 @@ class Pipeline(Generic[M]):
     async def enqueue(self, record_id: str, *, mode: str | None = None, by: str = "") -> RunHandle[M]:
         """Have a worker run the stages for a record. Durable when this returns."""
         (run,) = await engine_of(self._jobs).enqueue([await self._call(record_id, mode, by)])
-        return RunHandle(self, run)
+        return RunHandle(self, run, record_id)
 
     async def _call(self, record_id: str, mode: str | None, by: str) -> Call[Any]:
+        ref = self.refuse_own(record_id)
+        chosen = self.mode if mode is None else checked_mode(mode)
+        actor = attributed("A pipeline", by or program(), "", optional=True).actor
+        existing(ref, await self.engine.read(ref))
+        return self._job.call(record=record_id, mode=str(chosen), by=actor)
+
+    def refuse_own(self, record_id: object) -> Ref:
+        """Raise if this task is changing the record, for which a run would have to wait."""
         ref = self._ref(record_id)
         if open_record(self.engine, ref) is not None:
             raise MisuseError(
                 f"{ref} is being changed by this task, so a run of it would have to wait for this task itself.",
                 remedy="Run the pipeline after the edit or the stage.",
             )
-        chosen = self.mode if mode is None else checked_mode(mode)
-        actor = attributed("A pipeline", by or program(), "", optional=True).actor
-        existing(ref, await self.engine.read(ref))
-        return self._job.call(record=record_id, mode=str(chosen), by=actor)
+        return ref
 
     def _ref(self, record_id: object) -> Ref:
         if not isinstance(record_id, str) or not record_id:
@@ -200,14 +217,23 @@ class Pipeline(Generic[M]):
         state = await engine.repeat(lambda: engine.jobs.cancel(run, attribution, unless_fetched=True))
         return state is JobState.CANCELLED
 
-    def _withdraw_later(self, engine: JobEngine, run: int) -> None:
-        """Withdraw a run whose caller does not wait for it any more."""
+    def _withdraw_later(
+        self, engine: JobEngine, worker: DirectWorker, lane: str, enqueuing: asyncio.Future[Any]
+    ) -> None:
+        """Withdraw a run whose caller does not wait for it any more, or let it go on here if it has started."""
 
         async def withdraw() -> None:
+            run: int | None = None
             try:
-                await self._withdraw(engine, run, "Its caller was cancelled.")
+                (run,) = await enqueuing
+                withdrawn = await self._withdraw(engine, run, "Its caller was cancelled.")
             except Exception as error:  # noqa: BLE001 - the run stays queued, and workers run it
                 emit(_log, logging.WARNING, "pipeline_run_not_withdrawn", run=run, error=repr(error))
+                return
+            if not withdrawn:
+                # There may be no worker, and it may have to be tried again.
+                with worker.serving(lane), suppress(InterlockError):
+                    await end_of(engine, run, None)
 
         task = asyncio.get_running_loop().create_task(withdraw(), name="interlock-withdrawal")
         _withdrawals.add(task)
@@ -312,10 +338,11 @@ class Pipeline(Generic[M]):
 class RunHandle(Generic[M]):
     """A run that was enqueued."""
 
-    __slots__ = ("_pipeline", "id")
+    __slots__ = ("_pipeline", "_record", "id")
 
-    def __init__(self, pipeline: Pipeline[M], id: int) -> None:  # noqa: A002
+    def __init__(self, pipeline: Pipeline[M], id: int, record: str) -> None:  # noqa: A002
         self._pipeline = pipeline
+        self._record = record
         self.id = id
 
     async def result(self, wait: Wait = _RESULT_WAIT) -> Run[M]:
@@ -323,6 +350,7 @@ class RunHandle(Generic[M]):
 
         Raises :class:`JobTimeoutError` if it has not ended within ``wait``; the run is not affected.
         """
+        self._pipeline.refuse_own(self._record)
         return await self._pipeline.result_of(self.id, checked_wait(wait))
 
     async def view(self) -> RunView:

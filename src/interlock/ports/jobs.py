@@ -441,7 +441,8 @@ class JobStore(Protocol):
     ) -> JobState | None:
         """End a job that is not fetched, or ask the worker of one that is: its session receives ``taken`` for the owner
         ``{session}.{fence}.j{id}``, and any acknowledgement but ``DONE`` then counts as cancelled. Returns the new
-        state; None for an unknown job. With ``unless_fetched``, a fetched job is left alone."""
+        state; None for an unknown job. With ``unless_fetched``, a job that is fetched or has
+        started before is left alone."""
         ...
 
     async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from interlock.ports.records import StoredRecord
     from interlock.records.machine import Machine
 
-__all__ = ["MANAGED", "Codec", "Content", "changed_fields"]
+__all__ = ["MANAGED", "Codec", "Content", "changed_fields", "same_json"]
 
 M = TypeVar("M", bound=BaseModel)
 MANAGED = ("id", "version", "status", "created_at", "updated_at", "fence")
@@ -61,7 +61,7 @@ class Content:
             return False
         if self._text is not None and self._text == other._text:
             return True
-        return self.data == other.data and self.history == other.history
+        return same_json(self.data, other.data) and self.history == other.history
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -259,8 +259,21 @@ def changed_fields(
     new = None if after is None else _shown(after)
     if old is None or new is None:
         return old, new
-    names = [name for name in {**old, **new} if name not in old or name not in new or old[name] != new[name]]
+    names = [
+        name for name in {**old, **new} if name not in old or name not in new or not same_json(old[name], new[name])
+    ]
     return {n: old[n] for n in names if n in old}, {n: new[n] for n in names if n in new}
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON. For Python, True equals 1, and False equals 0."""
+    if one != other or isinstance(one, bool) is not isinstance(other, bool):
+        return False
+    if isinstance(one, dict):
+        return all(same_json(value, other[name]) for name, value in cast("dict[str, Any]", one).items())
+    if isinstance(one, list):
+        return all(map(same_json, one, other))
+    return True
 
 
 def _shown(content: Content) -> dict[str, Any]:

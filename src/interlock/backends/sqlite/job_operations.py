@@ -33,7 +33,7 @@ def cancel(
     standing = rows.one(sql.job_state, id=id)
     if standing is None:
         return _ended(rows, id)
-    state, _, lane, _, session = standing
+    state, _, lane, _, session, attempts = standing
     why = f"cancelled by {attribution.actor}: {attribution.reason}"
     before = {"state": state}
     if JobState(state).at_worker:
@@ -46,6 +46,8 @@ def cancel(
             rows.journal(Action.JOB_CANCEL, id, attribution, before, after, from_version=fence)
         rows.notify_interrupted(session, id, fence, why)
         return JobState(state)
+    if unless_fetched and attempts is not None:
+        return JobState(state)  # it has started before, and waits to go on
     keys = rows.detach([id])
     finish(rows, [Ended(id, JobState.CANCELLED, why)])
     wake(rows, keys)
@@ -66,7 +68,7 @@ def retry(rows: JobRows, id: int, attribution: Attribution) -> JobState | None: 
         rows.run(sql.delete_results, ids=json.dumps([id]))
         position = None
     else:
-        state, kind, lane, position, _ = standing
+        state, kind, lane, position, *_ = standing
         if state not in (JobState.SCHEDULED, JobState.PARKED):
             return JobState(state)
         rows.detach([id])

@@ -8,6 +8,7 @@ the jobs before it, and a run that a dead process left at the head of the lane i
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,8 @@ def direct_worker_of(engine: JobEngine, queue: str) -> DirectWorker:
     worker = engine.direct_workers.get(queue)
     if not isinstance(worker, DirectWorker) or not worker.is_working:
         worker = engine.direct_workers[queue] = DirectWorker(engine, queue)
-        worker.open()
+        # Not in the context of the caller that happens to be the first: its edits are not those of other callers.
+        contextvars.Context().run(worker.open)
     return worker
 
 

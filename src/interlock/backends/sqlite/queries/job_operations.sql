@@ -1,6 +1,6 @@
 -- name: job_state
 -- Read a job's state, lane and the session that has fetched it.
-select state, kind, lane, position, session from interlock_job_with_state where id = :id and namespace = :namespace
+select state, kind, lane, position, session, attempts from interlock_job_with_state where id = :id and namespace = :namespace
 
 -- name: ended_state
 -- Read the state in which a job ended.

@@ -60,8 +60,9 @@ order by run, position, name
 -- name: old_runs
 -- Select runs that may be removed: they ended before a time, or their jobs were removed before they ended.
 select id from (
-    select id from interlock_pipeline_run
-    where namespace = :namespace and ended_at < :before
+    select r.id from interlock_pipeline_run r
+    where r.namespace = :namespace and r.ended_at < :before
+      and not exists (select 1 from interlock_job j where j.id = r.id)
     union all
     select r.id from interlock_pipeline_run r
     where r.namespace = :namespace and r.ended_at is null and r.started_at < :before

@@ -12,6 +12,7 @@ begin
     with old as (
         select x.id from (
             select r.id from interlock.pipeline_run r where r.namespace = p_namespace and r.ended_at < bound
+              and not exists (select from interlock.job j where j.id = r.id)
             union all
             select r.id from interlock.pipeline_run r
             where r.namespace = p_namespace and r.ended_at is null and r.started_at < bound

@@ -63,9 +63,6 @@ begin
     -- After the write, so that the journal shows the record's change before the end of the stage.
     now_us := interlock.micros(interlock.now_or(p_clock));
     at := coalesce(at, now_us);
-    perform interlock.journal_add(
-        p_namespace, now_us, e.entry -> 0, e.entry ->> 1, e.entry ->> 2, (e.entry ->> 3)::json, (e.entry ->> 4)::json)
-    from jsonb_array_elements(p_entries) with ordinality as e (entry, n) order by e.n;
     insert into interlock.pipeline_run as r (
         id, fence, version, written_at, started_at, ended_at, step, namespace, pipeline, kind, record, uid, mode, state,
         names, error)
@@ -73,7 +70,16 @@ begin
             p_namespace, p_pipeline, p_kind, p_record, p_uid, p_mode, p_state, p_names, p_error)
     on conflict (id) do update
     set fence = excluded.fence, version = excluded.version, written_at = excluded.written_at, ended_at = excluded.ended_at,
-        step = excluded.step, uid = excluded.uid, mode = excluded.mode, state = excluded.state, error = excluded.error;
+        step = excluded.step, uid = excluded.uid, mode = excluded.mode, state = excluded.state, error = excluded.error
+    where r.fence <> excluded.fence or r.step < excluded.step;
+    if not found then
+        -- The same checkpoint was committed meanwhile. It changes no record: one that does waits for the record first.
+        select r.version, r.written_at into version, at from interlock.pipeline_run r where r.id = p_id;
+        return;
+    end if;
+    perform interlock.journal_add(
+        p_namespace, now_us, e.entry -> 0, e.entry ->> 1, e.entry ->> 2, (e.entry ->> 3)::json, (e.entry ->> 4)::json)
+    from jsonb_array_elements(p_entries) with ordinality as e (entry, n) order by e.n;
     if p_stage is not null then
         is_over := p_stage ->> 2 <> 'running';
         insert into interlock.pipeline_stage as s (run, started_at, ended_at, position, attempt, name, state, error)

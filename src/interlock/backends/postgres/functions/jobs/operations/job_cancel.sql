@@ -55,6 +55,9 @@ begin
             return before;
         end if;
         before := interlock.job_state(j, p_namespace);
+        if p_unless_fetched and j.attempts is not null then
+            return before; -- it has started before, and waits to go on
+        end if;
         exit when interlock.job_detach(p_namespace, j);
     end loop;
     perform interlock.job_end(p_namespace, array[p_id], interlock.state_cancelled(), null, told, now_us);
