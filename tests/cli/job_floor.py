@@ -67,6 +67,13 @@ class JobFloor:
         assert batch.jobs, "there is nothing to fetch"
         return batch.jobs[0]
 
+    async def fetch_and_die(self) -> FetchedJob:
+        """Let a worker fetch what is next and die; nobody has rescued the job yet."""
+        await self.begin("dead")
+        job = await self.fetch("dead")
+        await self._store.sessions.end("dead")
+        return job
+
     async def stand(self) -> None:
         """Let a fetcher see that there is nothing it could have, so that jobs stand where they belong."""
         batch = await self._fetch("worker")

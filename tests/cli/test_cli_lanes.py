@@ -22,17 +22,17 @@ async def test_list_shows_what_each_lane_is_at(
     cli: Callable[..., Any], file_url: str, command: tuple[str, ...]
 ) -> None:
     async with floor(file_url) as jobs:
-        head, *_ = [await jobs.add(lane=LANE) for _ in range(3)]
-        assert (await jobs.fetch()).id == head
         await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", on_failure=OnFailure.PARK)
         await jobs.add(lane="parked")
         await jobs.jobs.hold("held", Attribution("ann", "look first"))
+        head, *_ = [await jobs.add(lane=LANE) for _ in range(3)]
+        assert (await jobs.fetch_and_die()).id == head
         words = await run(cli, file_url, *command)
         lanes = {lane["lane"]: lane for lane in await data(cli, file_url, *command)}
 
     rows = {row.split()[0]: row for row in words.stdout.splitlines() if row.split()}
     assert rows[LANE].split()[1:5] == ["fetched", "3", str(head), "report"]
-    assert "job 1 was given to bot.py@elsewhere:7, which is gone or silent" in rows[LANE]
+    assert f"job {head} was given to bot.py@elsewhere:7, which is gone or silent" in rows[LANE]
     assert rows["held"].split()[1:3] == ["held", "0"]
     assert rows["held"].rstrip().endswith("held by ann: look first")
     assert "was parked after a failure: " in rows["parked"]
