@@ -13,7 +13,7 @@ from interlock.backends import from_url
 from interlock.deadlocks import is_deadlock_error
 from interlock.errors import StoreUnavailableError
 from interlock.ports.journal import Attribution, JournalFilter, NewEntry
-from interlock.ports.locks import Granted, LockRequest
+from interlock.ports.locks import Granted, Left, LockRequest
 from interlock.ports.records import (
     Busy,
     Conflict,
@@ -79,14 +79,16 @@ class Stage:
     async def entries(self, id: str = "a") -> int:  # noqa: A002
         return len(await self.one.journal.list(JournalFilter("record", subject_key("k", id))))
 
+    def request(self, owner: str, id: str = "a") -> LockRequest:  # noqa: A002
+        return LockRequest(lock_key("k", id), owner, owner, owner[0], 300.0, 0.0, False)
+
     async def lease(self, store: Store, owner: str, id: str = "a", **changes: Any) -> int:  # noqa: A002
-        request = LockRequest(lock_key("k", id), owner, owner, owner[0], 300.0, 0.0, False)
-        answer = await store.locks.ask(request)
+        answer = await store.locks.ask(self.request(owner, id))
         assert isinstance(answer, Granted)
         return answer.fence
 
     async def release(self, store: Store, owner: str, id: str = "a") -> None:  # noqa: A002
-        await store.locks.leave(LockRequest(lock_key("k", id), owner, owner, owner[0], 300.0, 0.0, False))
+        await store.locks.leave(self.request(owner, id))
 
     @asynccontextmanager
     async def stopped(self, work: Awaitable[Any]) -> AsyncIterator[asyncio.Future[Any]]:
@@ -274,6 +276,50 @@ async def test_a_refused_change_refuses_only_its_own_write(stage: Stage) -> None
     assert await stage.one.records.get("k", ["n"]) == []
     assert await stage.version("b") == 0
     assert await stage.entries("n") == 0
+
+
+async def test_a_lost_lease_on_an_unchanged_record_refuses_only_its_own_write_of_a_batch(stage: Stage) -> None:
+    ids = [f"{number:02}" for number in range(20)]
+    await stage.create("read", *ids)
+    await stage.lease(stage.one, "a-read", "read")
+    for id_ in ids:
+        await stage.lease(stage.one, f"a{id_}", id_)
+    await stage.two.locks.force(lock_key("k", "read"), "it hung", Attribution("ann", ""))
+    read = stage.request("a-read", "read")
+
+    answers = await asyncio.gather(
+        *(
+            stage.one.records.write_and_release(
+                [change(id_, owner=f"a{id_}")], [stage.request(f"a{id_}", id_), *([read] if id_ == "12" else [])]
+            )
+            for id_ in ids
+        )
+    )
+
+    for id_, ((answer,), left) in zip(ids, answers, strict=True):
+        if id_ == "12":
+            assert (answer, left) == (LeaseLost("it hung", lock_key("k", "read")), None)
+        else:
+            assert (type(answer), left) == (Written, [Left(True, "", None)])
+    assert [await stage.version(id_) for id_ in ("11", "12", "13")] == [1, 0, 1]
+    assert await stage.entries("12") == 1
+
+
+async def test_leases_on_unchanged_records_are_checked_after_a_wait_for_the_changed_one(stage: Stage) -> None:
+    await stage.create("a", "b")
+    await stage.lease(stage.one, "a1", "a")
+    await stage.lease(stage.one, "a2", "b")
+
+    async with stage.foreign.transaction():
+        await stage.foreign.execute("select from interlock.record where id = 'a' for update")
+        leases = [stage.request("a1", "a"), stage.request("a2", "b")]
+        writing = asyncio.ensure_future(stage.one.records.write_and_release([change("a", owner="a1")], leases))
+        await stage.waiting(1)
+        await stage.two.locks.force(lock_key("k", "b"), "it hung", Attribution("ann", ""))
+        assert [type(one) for one in await stage.two.records.write([change("b")])] == [Written]
+
+    assert await writing == ([LeaseLost("it hung", lock_key("k", "b"))], None)
+    assert await stage.version("a") == 0
 
 
 async def test_writes_of_one_record_in_a_batch_are_checked_one_after_the_other(stage: Stage) -> None:

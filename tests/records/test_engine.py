@@ -19,7 +19,8 @@ from interlock.errors import (
     MisuseError,
     StoreUnavailableError,
 )
-from interlock.ports.records import Conflict
+from interlock.ports.journal import Attribution
+from interlock.ports.records import Conflict, Written
 from tests.records.worker import Counter, add, declare
 
 
@@ -125,6 +126,71 @@ async def test_a_write_that_was_not_made_is_computed_again() -> None:
         store.records = Failing(plain, 0)
         await records.update("one", add)
         assert (await records.get("one")).count == 2, "the other one's and ours"
+
+
+async def _pages_after(app: App, meanwhile: Any, *, made: bool) -> tuple[int, int]:
+    """Lose the answer to an update of a record with a long history; return how many pages are read, and the count."""
+    records = declare(app)
+    async with app:
+        await records.create(Counter(id="one"))
+        for _ in range(250):
+            await records.update("one", add)
+        store: Any = app._durable.store
+        plain, listed = store.records, store.journal.list
+        pages = 0
+
+        class Failing(_LosingAnswers):
+            async def write(self, changes: Any) -> Any:
+                if not self.losses:
+                    return await plain.write(changes)
+                self.losses -= 1
+                if made:
+                    await plain.write(changes)
+                await meanwhile(plain, changes[0])
+                raise StoreUnavailableError("the answer was lost")
+
+        async def count(*args: Any, **options: Any) -> Any:
+            nonlocal pages
+            pages += 1
+            return await listed(*args, **options)
+
+        store.records, store.journal.list = Failing(plain, 1), count
+        await records.update("one", add)
+        found = pages
+        return found, (await records.get("one")).count
+
+
+async def test_a_write_that_another_one_was_faster_than_is_looked_for_among_the_latest_entries() -> None:
+    async def write_other(plain: Any, change: Any) -> None:
+        entry = change.entry._replace(after="{}")
+        await plain.write([change._replace(entry=entry)])
+
+    assert await _pages_after(App("memory://"), write_other, made=False) == (1, 252)
+
+
+async def test_a_write_is_looked_for_behind_the_entries_of_a_record_that_was_created_again() -> None:
+    async def create_again(plain: Any, change: Any) -> None:
+        """Delete the record, and bring another one to the versions of the change."""
+        version = change.expected + 1
+        for expected, to_version in [(version, None), (None, 0), *((n, n + 1) for n in range(version))]:
+            entry = change.entry._replace(before="{}", after="{}", from_version=expected, to_version=to_version)
+            body = None if to_version is None else '{"count": 1000}'
+            uid = change.uid if to_version is None else "another"
+            (answer,) = await plain.write([change._replace(expected=expected, body=body, uid=uid, entry=entry)])
+            assert isinstance(answer, Written)
+
+    assert await _pages_after(App("memory://"), create_again, made=True) == (3, 1000)
+
+
+async def test_nested_edits_that_change_nothing_end_quietly_after_a_loss() -> None:
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        for id_ in ("one", "two"):
+            await records.create(Counter(id=id_))
+        async with records.edit("one"), records.edit("two"):
+            await app._durable.store.locks.force("record:Counter:two", "now", Attribution("eva", ""))
+        assert [one.version for one in await records.list()] == [0, 0]
 
 
 async def test_records_are_refused_by_a_store_that_cannot_keep_them() -> None:

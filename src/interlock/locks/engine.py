@@ -282,12 +282,13 @@ class Engine(LeaseEngine[LockRequest, Lease, Left]):
     ) -> None:
         """Let an operation release leases in a transaction of its own, in which it does something else as well.
 
-        It gets the requests of the leases, none if one of them is lost, and returns what the store answered for each.
-        If it returns None or fails, the leases are held as before, and are the caller's to release.
+        It gets the requests of the leases, and returns what the store answered for each. If it returns None or fails,
+        the leases are held as before, and are the caller's to release. Raises :class:`LeaseLostError` without calling
+        it if a lease is known to be lost: the operation relies on all of them.
         """
-        if any(lease._released or lease._loss for lease in leases):
-            await operation(())
-            return
+        for lease in leases:
+            if lease._released or lease._loss:
+                lease.ensure()
         sent = self.monotonic()
         for lease in leases:
             lease._released = True  # a renewal that comes after the release finds no loss

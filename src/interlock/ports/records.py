@@ -122,10 +122,12 @@ class StaleFence(NamedTuple):
 
 
 class LeaseLost(NamedTuple):
-    """The owner does not hold a live lease on the record."""
+    """The owner does not hold a live lease on the record, or another lease that the write needs is not held."""
 
     why: str
-    """Why its lease ended, as :meth:`LockStore.renew` says it."""
+    """Why the lease ended, as :meth:`LockStore.renew` says it."""
+    key: str = ""
+    """The key of the lease, if it is not the lease on the record itself."""
 
 
 class Skipped(NamedTuple):
@@ -186,6 +188,12 @@ class RecordStore(Protocol):
         self, changes: Sequence[RecordChange], leases: Sequence[LockRequest]
     ) -> tuple[Sequence[WriteAnswer], Sequence[Left] | None]:
         """Make changes as :meth:`write` does and, in the same transaction, release these leases of one session.
+
+        Nothing is written unless every one of ``leases`` is held by its owner, whether or not its record is changed: a
+        change may have been computed from a record that was only read under its lease. If a lease on an unchanged
+        record is not held, every change that its own lease would allow is answered ``LeaseLost`` with the ``key`` of
+        that lease, the first one by key if there are several. Leases are checked before fences and versions. Without
+        changes nothing is written, checked or released.
 
         Returns what :meth:`LockStore.leave` would for each lease; None if a change is refused or there is none, in
         which case nothing is released. Repeating it is as safe as repeating a write: the leases of a write that was

@@ -392,7 +392,9 @@ class RecordEngine:
         """Write changes in one transaction, exactly once, also if the store becomes unavailable meanwhile.
 
         Changes that were made get their new :attr:`Change.stored`. They are written under the leases on their records,
-        and all these leases are released in the same transaction. If nothing is written, they are kept.
+        and all these leases are released in the same transaction. If nothing is written, they are kept. If one of them
+        is lost, nothing is written, even if its record is not to be changed: another change may have been computed from
+        that record. The answers then have a :class:`LeaseLost` for it.
         """
         wanted = [change for change in changes if change.draft is not None]
         if not wanted:
@@ -409,7 +411,8 @@ class RecordEngine:
             if made:
                 change.made(written, cast("Written", answer))
             self._recent.remember(change.ref, change.stored if made else None)
-        return {change.ref: answer for change, answer in zip(wanted, answers, strict=True)}
+        by_ref = {change.ref: answer for change, answer in zip(wanted, answers, strict=True)}
+        return by_ref if made else _with_lost_leases(by_ref, leases)
 
     async def write_by(
         self, change: Change, owner: str | None, send: Callable[[RecordChange], Awaitable[WriteAnswer]]
@@ -480,10 +483,18 @@ class RecordEngine:
         return await repeat(write_again, client.settings.store_wait, client.clock.monotonic, since=begun)
 
     async def _find_write(self, change: RecordChange, id: str) -> float | None:  # noqa: A002
-        """Return when a write was made; None if it was not. Its entries tell: they are written with the changes."""
+        """Return when a write was made; None if it was not. Its entries tell: they are written with the changes.
+
+        A record that still has the version to replace was not written. As long as it was not deleted, one entry at most
+        replaces that version, so older ones are not read. The versions of a record that was deleted and created again
+        repeat those of the old one, so then all entries are read.
+        """
         journal = self._store_client.store.journal
+        if change.expected is not None and await self._version_of(change) == change.expected:
+            return None
         wanted = JournalFilter(subject_kind="record", subject_key=subject_key(change.kind, change.id))
         before: JournalPosition | None = None
+        deleted = False
         while True:
             entries = await journal.list(wanted, limit=_PAGE, before=before)
             for entry in entries:
@@ -491,9 +502,18 @@ class RecordEngine:
                     notes = entry.before if entry.after is None else entry.after
                     if notes is not None and json.loads(notes).get("_write") == id:
                         return entry.at
+                    # The record is read after the entry: if it is still the same one, the entry is about it.
+                    if not deleted and await self._version_of(change) is not None:
+                        return None
+                deleted = deleted or entry.to_version is None
             if len(entries) < _PAGE:
                 return None
             before = JournalPosition(entries[-1].at, entries[-1].id)
+
+    async def _version_of(self, change: RecordChange) -> int | None:
+        """Return the current version of the record that a change is about; None if that record does not exist."""
+        found = await self._store_client.store.records.get(change.kind, [change.id])
+        return found[0].version if found and found[0].uid == change.uid else None
 
 
 def existing(ref: Ref, stored: StoredRecord | None) -> StoredRecord:
@@ -514,6 +534,19 @@ def refusal_error(ref: Ref, answer: WriteAnswer) -> Exception:
     if isinstance(answer, Conflict) and answer.version is None:
         return RecordNotFoundError(f"{ref} does not exist, or was deleted meanwhile.")
     return ConcurrencyConflictError(f"{ref} has changed meanwhile; nothing was written.")
+
+
+def _with_lost_leases(answers: dict[Ref, WriteAnswer], leases: Mapping[Ref, Lease]) -> dict[Ref, WriteAnswer]:
+    """Let the record whose lease was lost have that answer, instead of the changes that were refused for it."""
+    refs = {lease.key: ref for ref, lease in leases.items()}
+    found: dict[Ref, WriteAnswer] = {}
+    for ref, answer in answers.items():
+        if isinstance(answer, LeaseLost) and answer.key in refs:
+            found[refs[answer.key]] = LeaseLost(answer.why)
+            found[ref] = Skipped()
+        else:
+            found[ref] = answer
+    return found
 
 
 def _record_change(change: Change, owner: str | None, id: str) -> RecordChange:  # noqa: A002

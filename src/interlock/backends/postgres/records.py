@@ -277,7 +277,7 @@ class PostgresRecords:
         if leases:
             released = [number for number, _ in leases]
             locks = ([getattr(lease, name) for _, lease in leases] for name in ("key", "owner", "session"))
-            args = (self._namespace, *columns, wait, self._clock(), released, *locks)
+            args = (self._namespace, *columns, wait, self._clock(), released, *locks, *_needed_leases(writes))
             return _sql.write_and_release, *args
         if len(rows) == len(writes):
             columns[0] = None
@@ -359,6 +359,19 @@ def _leases_in_order(writes: Sequence[_Write]) -> list[tuple[int, LockRequest]]:
     return leases
 
 
+def _needed_leases(writes: Sequence[_Write]) -> tuple[list[int] | None, list[str] | None, list[str] | None]:
+    """Return the leases that no change of their own write checks: their write's number, key and owner."""
+    needed = [
+        (number, lease.key, lease.owner)
+        for number, write in enumerate(writes)
+        for lease in write.leases
+        if all(lease.owner != change.owner for change in write.changes)
+    ]
+    if not needed:
+        return None, None, None
+    return [number for number, _, _ in needed], [key for _, key, _ in needed], [owner for _, _, owner in needed]
+
+
 def _lock_key(lease: LockRequest) -> str:
     return lease.key
 
@@ -400,7 +413,9 @@ def write_answer(row: Any) -> WriteAnswer:
         return Busy(Holder(**json.loads(details)))
     if answer == "stale":
         return StaleFence(json.loads(details))
-    return LeaseLost(_EXPIRED if details is None else json.loads(details))
+    lost = None if details is None else json.loads(details)
+    why, key = lost if isinstance(lost, list) else (lost, "")
+    return LeaseLost(_EXPIRED if why is None else why, key)
 
 
 def _conflict_behind(

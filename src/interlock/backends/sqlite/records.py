@@ -111,7 +111,7 @@ class SqliteRecords:
         """Make all changes or none, and release the leases if they are made."""
 
         def write(db: sqlite3.Connection) -> tuple[Sequence[WriteAnswer], bool]:
-            answers = self.write_within(db, changes)
+            answers = self.write_within(db, changes, leases)
             return answers, bool(leases) and all(isinstance(answer, Written) for answer in answers)
 
         return await self._locks.write_and_leave(write, leases)
@@ -120,10 +120,13 @@ class SqliteRecords:
         values = {"namespace": self._namespace, **values}
         return await self._read(lambda db: [_record(row) for row in db.execute(statement, values)])
 
-    def write_within(self, db: sqlite3.Connection, changes: Sequence[RecordChange]) -> Sequence[WriteAnswer]:
-        """Make all changes or none, in the current transaction."""
+    def write_within(
+        self, db: sqlite3.Connection, changes: Sequence[RecordChange], leases: Sequence[LockRequest] = ()
+    ) -> Sequence[WriteAnswer]:
+        """Make all changes or none, in the current transaction. None is made unless all leases are held."""
+        lost = self._lost_lease(db, changes, leases)
         states = [self._state(db, change) for change in changes]
-        refusals = [self._refusal(db, change, state) for change, state in zip(changes, states, strict=True)]
+        refusals = [self._refusal(db, change, state, lost) for change, state in zip(changes, states, strict=True)]
         if any(refusal is not None for refusal in refusals):
             return [Skipped() if refusal is None else refusal for refusal in refusals]
         return [self._make(db, change, state) for change, state in zip(changes, states, strict=True)]
@@ -132,8 +135,19 @@ class SqliteRecords:
         row = db.execute(_sql.read_state, self._key(change)).fetchone()
         return None if row is None else _State(*row)
 
+    def _lost_lease(
+        self, db: sqlite3.Connection, changes: Sequence[RecordChange], leases: Sequence[LockRequest]
+    ) -> LeaseLost | None:
+        """Find the first lease, by key, that is not held. The leases of the changes are checked with them."""
+        owners = {change.owner for change in changes}
+        for lease in sorted((lease for lease in leases if lease.owner not in owners), key=lambda lease: lease.key):
+            holder = self._locks.holder(db, lease.key)
+            if holder is None or holder.owner != lease.owner:
+                return LeaseLost(self._locks.why_ended(db, lease.key, lease.owner), lease.key)
+        return None
+
     def _refusal(
-        self, db: sqlite3.Connection, change: RecordChange, state: _State | None
+        self, db: sqlite3.Connection, change: RecordChange, state: _State | None, lost: LeaseLost | None
     ) -> LeaseLost | Busy | StaleFence | Conflict | None:
         key = lock_key(change.kind, change.id)
         holder = self._locks.holder(db, key)
@@ -142,6 +156,8 @@ class SqliteRecords:
                 return Busy(holder)
         elif holder is None or holder.owner != change.owner:
             return LeaseLost(self._locks.why_ended(db, key, change.owner))
+        if lost is not None:
+            return lost
         if state is None:
             return None if change.expected is None else Conflict(None)
         if change.fence is not None and state.fence is not None and change.fence < state.fence:

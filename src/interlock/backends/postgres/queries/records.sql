@@ -12,7 +12,7 @@ select answer, version, at, details from interlock.record_write_one(
 -- Apply writes of records, and release leases with those that are made.
 select answer, version, at, details from interlock.record_write_and_release(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-    $25, $26, $27, $28)
+    $25, $26, $27, $28, $29, $30, $31)
 
 -- name: write_one_and_release
 -- Replace one record, and release its lease.

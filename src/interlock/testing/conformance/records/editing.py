@@ -132,6 +132,41 @@ class EditConformance(RecordAppSuite):
                         pytest.fail("it is still held")
             assert await two.counts("i1", "i2") == [(1, 1), (1, 2)]
 
+    async def test_nested_edits_write_nothing_if_the_lease_on_an_unchanged_record_was_lost(
+        self, store_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The outer record was computed from the inner one, which another process has changed since."""
+        async with self.record_apps(store_url, 2) as (one, two):
+            await one.new("i1", "i2", count=1)
+            records = one.intents._engine.store_client.store.records  # noqa: SLF001
+            write = records.write_and_release
+
+            async def take_and_write(*args: Any) -> Any:
+                monkeypatch.undo()
+                await two.app.locks.force_release(lock_key("Intent", "i2"), by="eva", reason="eva wants it")
+                await two.intents.update("i2", _add)
+                return await write(*args)
+
+            monkeypatch.setattr(records, "write_and_release", take_and_write)
+            with pytest.raises(LeaseLostError, match="'i2' was lost before the write"):
+                async with one.intents.edit("i1") as first, one.intents.edit("i2") as second:
+                    first.count = second.count + 10
+            assert await one.counts("i1", "i2") == [(0, 1), (1, 2)]
+            assert await one.app.locks.list() == []
+
+    async def test_nested_edits_write_nothing_after_a_loss_that_the_block_ignored(self, store_url: str) -> None:
+        async with self.record_apps(store_url, 2) as (one, two):
+            await one.new("i1", "i2", count=1)
+            with pytest.raises(LeaseLostError, match="i2"):
+                async with one.intents.edit("i1") as first, one.intents.edit("i2") as second:
+                    first.count = second.count + 10
+                    key = lock_key("Intent", "i2")
+                    taking = asyncio.create_task(two.app.locks.force_release(key, by="eva", reason="now"))
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.sleep(30)
+                    await taking
+            assert await one.counts("i1", "i2") == [(0, 1), (0, 1)]
+
     async def test_an_error_of_the_outer_edit_discards_all(self, store_url: str) -> None:
         async with self.record_app(store_url) as a:
             await a.new("i1", "i2")

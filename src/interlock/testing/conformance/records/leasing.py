@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from interlock.ports import locks
 from interlock.ports.records import Busy, Conflict, LeaseLost, Skipped, Written, lock_key
 from interlock.testing.conformance.driver import ANN, SESSION
@@ -270,3 +272,86 @@ class RecordLeaseConformance(RecordSuite):
             assert left == [locks.Left(True, "", None)] * 3, "also that of a record that is not written"
             assert await b.locks.list() == []
             assert await b.values("a", "b", "c") == {"a": (1, 2), "b": (0, 1), "c": (1, 2)}
+
+    async def test_a_write_is_refused_unless_every_given_lease_is_held(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            for id in "abc":  # noqa: A001
+                await b.written(id, None, 1)
+            for owner, id in (("a1", "a"), ("a2", "b"), ("a3", "c")):  # noqa: A001
+                await b.lease(owner, id, nested=True)
+            leases = [b.wants[owner] for owner in ("a3", "a1", "a2")]
+            await b.waiting("b1", lock_key(KIND, "b"))
+            await b.locks.force(lock_key(KIND, "b"), "eva wanted it", ANN)
+            await b.written("b", 0, 2)
+            lost = LeaseLost("eva wanted it", lock_key(KIND, "b"))
+            changes = [b.change("c", 0, 2, owner="a3"), b.change("a", MISS, 2, owner="a1")]
+
+            answers, left = await b.records.write_and_release(changes, leases)
+            assert (list(answers), left) == ([lost, lost], None), "leases are checked before versions"
+            answers, left = await b.records.write_and_release([b.change("a", 0, 2, owner="a1")], leases[1:])
+            assert (list(answers), left) == ([lost], None)
+            assert await b.values("a", "b", "c") == {"a": (0, 1), "b": (1, 2), "c": (0, 1)}
+            assert len(await b.entries()) == 4
+            assert isinstance(await b.refused("a", 0, 2), Busy), "nothing was released"
+            assert isinstance(await b.refused("c", 0, 2), Busy)
+
+            answers, left = await b.records.write_and_release([b.change("a", 0, 2, owner="a1")], [b.wants["a1"]])
+            assert [type(answer) for answer in answers] == [Written]
+            assert left == [locks.Left(True, "", None)]
+
+    async def test_nothing_is_created_or_deleted_unless_every_given_lease_is_held(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            await b.written("a", None, 1)
+            await b.written("b", None, 1)
+            await b.lease("a1", "a", nested=True)
+            await b.lease("a2", "b", nested=True, ttl=10.0)
+            await b.lease("a3", "c", nested=True)
+            b.clock.advance(11)
+            lost = LeaseLost("it had expired", lock_key(KIND, "b"))
+            for change in (b.change("a", 0, None, owner="a1"), b.change("c", None, 1, owner="a3")):
+                leases = [b.wants[owner] for owner in (change.owner, "a2") if owner is not None]
+                answers, left = await b.records.write_and_release([change], leases)
+                assert (list(answers), left) == ([lost], None)
+            assert await b.values("a", "b", "c") == {"a": (0, 1), "b": (0, 1)}
+            assert len(await b.entries()) == 2
+
+    async def test_a_lease_of_another_owner_does_not_replace_the_lost_one(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            await b.written("a", None, 1)
+            await b.written("b", None, 1)
+            await b.lease("a1", "a")
+            await b.lease("a2", "b", nested=True)
+            await b.locks.force(lock_key(KIND, "b"), "eva wanted it", ANN)
+            await b.lease("b1", "b")
+            leases = [b.wants["a1"], b.wants["a2"]]
+
+            (answer,), left = await b.records.write_and_release([b.change("a", 0, 2, owner="a1")], leases)
+            assert (type(answer), answer[1:], left) == (LeaseLost, (lock_key(KIND, "b"),), None)
+            assert await b.values("a", "b") == {"a": (0, 1), "b": (0, 1)}
+
+    async def test_of_writes_at_the_same_time_only_those_with_a_lost_lease_are_refused(self, store_url: str) -> None:
+        async with self.record_driver(store_url) as b:
+            ids = [f"{n:02}" for n in range(12)]
+            for id in ids:  # noqa: A001
+                await b.written(id, None, 1)
+                await b.lease(f"a{id}", id, nested=True)
+            pairs = list(zip(ids[::2], ids[1::2], strict=True))
+            for _, second in pairs[::2]:
+                await b.locks.force(lock_key(KIND, second), "eva wanted it", ANN)
+            answers = await asyncio.gather(
+                *(
+                    b.records.write_and_release(
+                        [b.change(first, 0, 2, owner=f"a{first}")], [b.wants[f"a{first}"], b.wants[f"a{second}"]]
+                    )
+                    for first, second in pairs
+                )
+            )
+
+            for (_, second), ((answer,), left) in zip(pairs[::2], answers[::2], strict=True):
+                assert (type(answer), answer[1:], left) == (LeaseLost, (lock_key(KIND, second),), None)
+            for (answer,), left in answers[1::2]:
+                assert isinstance(answer, Written)
+                assert left == [locks.Left(True, "", None)] * 2
+            versions = {id: version for id, (version, _) in (await b.values(*ids)).items()}  # noqa: A001
+            assert [versions[first] for first, _ in pairs] == [0, 1] * 3
+            assert {versions[second] for _, second in pairs} == {0}

@@ -2,7 +2,8 @@
 -- in the order of their lock keys; p_writes says which belong together. A create has no expected version, a delete no
 -- body. The arrays from p_actors on are the journal entries. They are no composite, because that copies each field. An
 -- array may be null: of p_writes, if each change is a write of its own; of the subjects and versions of the entries, if
--- they are those of the changes; of owners, fences and causes, if there are none.
+-- they are those of the changes; of owners, fences and causes, if there are none. The arrays of leases are those that a
+-- write needs in addition to the leases of its changes: all changes of a write are lost unless all its leases are held.
 -- Returns an answer for each change, in the same order: written, skipped, conflict, busy, lost, stale, or blocked, if
 -- another transaction has locked the record and p_wait is false. docs/decisions/0058 says what is locked and why.
 -- planner: lookups
@@ -11,7 +12,8 @@ create or replace function interlock.record_write(
     p_statuses text[], p_bodies text[], p_owners text[], p_fences bigint[], p_actors text[], p_reasons text[],
     p_actions text[], p_subject_kinds text[], p_subject_keys text[], p_befores text[], p_afters text[],
     p_from_versions bigint[], p_to_versions bigint[], p_cause_events bigint[], p_cause_jobs bigint[],
-    p_cause_fences bigint[], p_wait boolean, p_clock double precision
+    p_cause_fences bigint[], p_wait boolean, p_clock double precision, p_lease_writes integer[] default null,
+    p_lease_keys text[] default null, p_lease_owners text[] default null
 ) returns table (answer text, version bigint, at bigint, details jsonb)
 language plpgsql volatile
 as $$
@@ -20,6 +22,7 @@ declare
     now_us bigint;
     added bigint[] := '{}';
     locked bigint[];
+    unheld jsonb;
 begin
     perform interlock.durably();
     if array_position(p_expected, null) is not null then
@@ -56,6 +59,19 @@ begin
     locked := coalesce(locked, '{}');
     now_is := interlock.now_or(p_clock);
     now_us := interlock.micros(now_is);
+    if p_lease_keys is not null then
+        -- After the records were locked, as below. The records of these leases are not locked. So the time is read after
+        -- the snapshot was taken: a writer that found such a lease expired cannot have committed before the snapshot.
+        select jsonb_object_agg(x.write, x.about) into unheld from (
+            select distinct on (u.write) u.write,
+                   jsonb_build_array(case when k.ended_owner = u.owner then k.ended_why end, u.key) as about
+            from unnest(p_lease_writes, p_lease_keys, p_lease_owners) with ordinality as u (write, key, owner, n)
+            left join interlock.lock k on k.namespace = p_namespace and k.key = u.key
+            left join interlock.session s on s.namespace = k.namespace and s.id = k.session
+            where (k.owner = u.owner
+                   and least(k.expires_at, coalesce(s.expires_at, 'epoch')) > interlock.now_or(p_clock)) is not true
+            order by u.write, u.n) x;
+    end if;
 
     -- A statement of its own: its snapshot is taken after the records were locked. So it sees every lease that was
     -- granted before, and the holder of a later one waits for this transaction when it reads the record.
@@ -66,6 +82,7 @@ begin
                case when r.id is not null and u.n <> all (locked) then 'blocked'
                     when u.owner is null and l.live then 'busy'
                     when u.owner is not null and (l.live and l.owner = u.owner) is not true then 'lost'
+                    when unheld is not null and unheld ? u.write::text then 'lost'
                     when u.fence < r.fence then 'stale'
                     when u.n = any (added) then 'written'
                     when u.expected is null and r.id is null then 'blocked' -- deleted after the attempt to add it
@@ -74,6 +91,7 @@ begin
                case when u.owner is null and l.live then l.holder
                     when u.owner is not null and (l.live and l.owner = u.owner) is not true
                     then case when l.ended_owner = u.owner then to_jsonb(l.ended_why) end
+                    when unheld is not null and unheld ? u.write::text then unheld -> u.write::text
                     when u.fence < r.fence then to_jsonb(r.fence) end as about
         from unnest(
             p_writes, p_kinds, p_ids, p_uids, p_expected, p_statuses,
