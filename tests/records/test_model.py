@@ -69,7 +69,7 @@ def _ignore_uids(patch: pytest.MonkeyPatch) -> None:
 
 
 def _write_in_part(patch: pytest.MonkeyPatch) -> None:
-    def write(self: Any, db: Any, changes: Any) -> Any:
+    def write(self: Any, db: Any, changes: Any, leases: Any = ()) -> Any:
         states = [self._state(db, change) for change in changes]
         refusals = [self._refusal(db, change, state) for change, state in zip(changes, states, strict=True)]
         for change, state, refusal in zip(changes, states, refusals, strict=True):

@@ -126,7 +126,9 @@ class SqliteRecords:
         """Make all changes or none, in the current transaction. None is made unless all leases are held."""
         lost = self._lost_lease(db, changes, leases)
         states = [self._state(db, change) for change in changes]
-        refusals = [self._refusal(db, change, state, lost) for change, state in zip(changes, states, strict=True)]
+        refusals = [self._refusal(db, change, state) for change, state in zip(changes, states, strict=True)]
+        if lost is not None:  # leases come before fences and versions
+            refusals = [refusal if isinstance(refusal, LeaseLost | Busy) else lost for refusal in refusals]
         if any(refusal is not None for refusal in refusals):
             return [Skipped() if refusal is None else refusal for refusal in refusals]
         return [self._make(db, change, state) for change, state in zip(changes, states, strict=True)]
@@ -147,7 +149,7 @@ class SqliteRecords:
         return None
 
     def _refusal(
-        self, db: sqlite3.Connection, change: RecordChange, state: _State | None, lost: LeaseLost | None
+        self, db: sqlite3.Connection, change: RecordChange, state: _State | None
     ) -> LeaseLost | Busy | StaleFence | Conflict | None:
         key = lock_key(change.kind, change.id)
         holder = self._locks.holder(db, key)
@@ -156,8 +158,6 @@ class SqliteRecords:
                 return Busy(holder)
         elif holder is None or holder.owner != change.owner:
             return LeaseLost(self._locks.why_ended(db, key, change.owner))
-        if lost is not None:
-            return lost
         if state is None:
             return None if change.expected is None else Conflict(None)
         if change.fence is not None and state.fence is not None and change.fence < state.fence:
