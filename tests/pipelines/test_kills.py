@@ -25,7 +25,7 @@ SAMPLED = {"sqlite": range(3, 130, 15), "postgres": range(2, 45, 5)}
 """Some of the statements, or writes to a socket, of a run."""
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/interlock.db"

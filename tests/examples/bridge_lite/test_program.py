@@ -205,6 +205,7 @@ async def test_the_audit_finds_what_is_wrong(bridge: Bridge) -> None:
         assert violation in (await audit(bridge, accepted, deliveries)).violations[0]
 
 
+@pytest.mark.full
 def test_a_story_that_is_ended_by_ctrl_c_has_no_violation() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "bridge.story", "--seconds", "60", "--workers", "1", "--kill-every", "1.5"],

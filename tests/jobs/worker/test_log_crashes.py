@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store that several processes can share."""
     if request.param == "sqlite":
