@@ -12,12 +12,16 @@ from urllib.parse import unquote, urlsplit
 from interlock.testing.servers.installation import bundled_redis
 from interlock.testing.servers.local import LocalServer
 from interlock.testing.servers.process import ServerFailedError
+from interlock.testing.servers.tcp import free_port
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
 __all__ = ["RedisServer", "redis_command"]
+
+_CLUSTER_BUS = 10_000
+"""A node of a cluster also binds the port that is higher by this number."""
 
 
 class RedisServer(LocalServer):
@@ -40,6 +44,8 @@ class RedisServer(LocalServer):
         super().__init__()
         self._appendonly = appendonly
         self._settings = dict(settings or {})
+        if self._settings.get("cluster-enabled") == "yes":
+            self.port = free_port(_CLUSTER_BUS)
         self._binary = Path(binary) if binary is not None else bundled_redis()
 
     def url(self, database: int = 0) -> str:

@@ -10,21 +10,23 @@ from pathlib import Path
 __all__ = ["can_bind", "first_outgoing_port", "free_port"]
 
 
-def free_port() -> int:
+def free_port(second: int = 0) -> int:
     """A port on 127.0.0.1 that is free now, outside the range that outgoing connections draw from.
+
+    ``second`` is for servers that also bind the port that is higher by this number.
 
     A port inside that range could be taken while its server is down, or make a client that retries connect to
     itself.
     """
     low = 10_240
-    high = min(first_outgoing_port(), 32_768)
+    high = min(first_outgoing_port(), 32_768) - second
     if high - low < 1_000:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
     while True:
         port = random.randrange(low, high)
-        if can_bind(port):
+        if can_bind(port) and can_bind(port + second):
             return port
 
 
