@@ -92,8 +92,15 @@ async def test_a_cancelled_settlement_is_carried_through(remote: Remote) -> None
         Claims.from_url(remote.direct, settings=SETTINGS) as others,
     ):
         claim = await once.claim("key")
+        begun = asyncio.Event()
+
+        async def finish() -> None:
+            begun.set()
+            await claim.done("it happened")
+
         remote.proxy.half_open()
-        finishing = asyncio.create_task(claim.done("it happened"))
+        finishing = asyncio.create_task(finish())
+        await begun.wait()  # the fault may fire for the heartbeat first, before this task has run at all
         await until(lambda: remote.proxy.fired["half_open"] > 0)
         finishing.cancel()
         with pytest.raises(asyncio.CancelledError):
