@@ -200,7 +200,9 @@ class _Delays:
         Raises ``DeadlockError`` after the last attempt that met a deadlock.
         """
         if self._lock_timeouts and isinstance(error, LockTimeoutError):
-            return None if attempt >= self._max_retries else self._after_timeout(attempt, error, function)
+            if attempt >= self._max_retries:
+                return None
+            return self._announced_delay("lock_timeout_retry", attempt, error, function)
         if not is_deadlock_error(error):
             return None
         counts = PROCESS_DEADLOCKS if self._counts is None else self._counts()
@@ -214,25 +216,15 @@ class _Delays:
                 cycle=() if own is None else own.cycle,
             ) from error
         counts.count_retry()
-        delay = self._delay(attempt)
-        emit(
-            _log,
-            logging.WARNING,
-            "deadlock_retry",
-            function=_name(function),
-            attempt=attempt,
-            max_retries=self._max_retries,
-            delay=delay,
-            error=str(error),
-        )
-        return delay
+        return self._announced_delay("deadlock_retry", attempt, error, function)
 
-    def _after_timeout(self, attempt: int, error: Exception, function: Callable[..., Any]) -> float:
+    def _announced_delay(self, event: str, attempt: int, error: BaseException, function: Callable[..., Any]) -> float:
+        """Log a retry, and return the delay before it."""
         delay = self._delay(attempt)
         emit(
             _log,
             logging.WARNING,
-            "lock_timeout_retry",
+            event,
             function=_name(function),
             attempt=attempt,
             max_retries=self._max_retries,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from interlock import App
 
-__all__ = ["Document", "nothing", "run_states", "until"]
+__all__ = ["Document", "nothing", "run_states"]
 
 
 class Document(BaseModel):
@@ -31,10 +28,3 @@ async def nothing(document: Document) -> None:
 async def run_states(app: App, pipeline: str = "p") -> list[str]:
     """The states of the pipeline's jobs, the newest first."""
     return [str(job.state) for job in await app.jobs.list(name=f"pipeline.{pipeline}")]
-
-
-async def until(condition: Callable[[], Awaitable[object]]) -> None:
-    """Wait until something is true."""
-    async with asyncio.timeout(20):
-        while not await condition():
-            await asyncio.sleep(0.01)

@@ -12,7 +12,8 @@ from interlock import App, Retry
 from interlock.errors import DeadlockError, MisuseError
 from interlock.jobs.jobs import engine_of
 from interlock.ports.records import lock_key
-from tests.pipelines.documents import Document, nothing, run_states, until
+from interlock.testing.clock import until
+from tests.pipelines.documents import Document, nothing, run_states
 
 ONCE_MORE = Retry(attempts=3, delay=1, transient=(ValueError,))
 

@@ -5,25 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import pytest
-
 from interlock import App, Retry, Slots
 from tests.pipelines.intake import MACHINE, Intent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from interlock.explanation import Explanation
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "memory":
-        return "memory://"
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/interlock.db"
-    return str(request.getfixturevalue("complete_postgres_url"))
 
 
 async def _until(look: Callable[[], Awaitable[Explanation]], *words: str) -> Explanation:

@@ -58,9 +58,9 @@ def _merged(before: dict[str, Any], after: dict[str, Any], current: dict[str, An
     for name in dict.fromkeys([*current, *after]):
         old, own, other = (side.get(name, _NOTHING) for side in (before, after, current))
         place = f"{path}.{name}" if path else name
-        if _same(own, old) or _same(own, other):
+        if same_json(own, old) or same_json(own, other):
             value = other
-        elif _same(other, old):
+        elif same_json(other, old):
             value = own
         elif isinstance(own, dict) and isinstance(other, dict):
             inner = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
@@ -71,8 +71,3 @@ def _merged(before: dict[str, Any], after: dict[str, Any], current: dict[str, An
         if value is not _NOTHING:
             result[name] = value
     return result
-
-
-def _same(one: object, other: object) -> bool:
-    """Whether two values are the same JSON: True is not 1."""
-    return one is other or (_NOTHING not in (one, other) and same_json(one, other))

@@ -267,13 +267,12 @@ def changed_fields(
 
 def same_json(one: Any, other: Any) -> bool:
     """Whether two values are the same JSON. For Python, True equals 1, and False equals 0."""
-    if one != other or isinstance(one, bool) is not isinstance(other, bool):
-        return False
-    if isinstance(one, dict):
-        return all(same_json(value, other[name]) for name, value in cast("dict[str, Any]", one).items())
-    if isinstance(one, list):
-        return all(map(same_json, one, other))
-    return True
+    if isinstance(one, dict) and isinstance(other, dict):
+        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return left.keys() == right.keys() and all(same_json(value, right[name]) for name, value in left.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_json, one, other))
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
 def _shown(content: Content) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def _workers_by_queue(rows: JobRows) -> tuple[Counter[str], Counter[str]]:
     """Count the live workers and runners of each queue."""
     workers: Counter[str] = Counter()
     runners: Counter[str] = Counter()
-    for queues_text, _, count in rows.all(jobs_sql.live_workers):
+    for _, queues_text, _, count in rows.all(jobs_sql.live_workers):
         theirs: Iterable[str] = json.loads(queues_text)
         for queue in theirs:
             workers[queue] += 1

@@ -42,18 +42,18 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
     keys_of = {found[0]: found[1:] for found in rows.all(sql.job_keys, ids=wanted)}
     heads = {keys[9] for keys in keys_of.values() if keys[9] is not None}
     states = {id: JobState(state) for id, state in rows.all(sql.states, ids=json.dumps(list(heads)))}  # noqa: A001
-    workers = [
-        (set(json.loads(queues)), set(json.loads(names))) for queues, names, _ in rows.all(jobs_sql.live_workers)
-    ]
-    fetchers = {session for (session,) in rows.all(jobs_sql.live_fetchers)}
+    live = {
+        session: (set(json.loads(queues)), set(json.loads(names)))
+        for session, queues, names, _ in rows.all(jobs_sql.live_workers)
+    }
     suspicions = {half: suspicion(rows, half) for half in {keys[12] for keys in keys_of.values()}}
     found: list[JobSituation] = []
     max_count = _MAX_AHEAD if len(ids) <= _FEW else _MAX_AHEAD_OF_MANY
     for id in ids:  # noqa: A001
         if (view := views.get(id)) is not None:
-            of_queue = [names for queues, names in workers if view.queue in queues]
+            of_queue = [names for queues, names in live.values() if view.queue in queues]
             known = sum(view.name in names for names in of_queue)
-            if view.state.at_worker and view.worker is not None and view.worker.session in fetchers:
+            if view.state.at_worker and view.worker is not None and view.worker.session in live:
                 known = max(1, known)
             situation = JobSituation(view, 0, None, None, *UNHELD, "", (), None, known, len(of_queue))
             if (keys := keys_of.get(id)) is not None and not view.state.final:

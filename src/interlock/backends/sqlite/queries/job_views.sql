@@ -59,15 +59,8 @@ order by j.half = :half desc, j.half / 2 = :half / 2 desc, w.session
 limit :limit
 
 -- name: live_workers
--- Select the queues, handlers and runners of live workers.
-select w.queues, w.names, w.runners
-from interlock_job_worker w
-join interlock_session s on s.namespace = w.namespace and s.id = w.session
-where w.namespace = :namespace and s.expires_at > :now_s
-
--- name: live_fetchers
--- Select the sessions that have fetched jobs and are live.
-select w.session
+-- Select the sessions, queues, handlers and runners of live workers. A process that has only fetched jobs serves no queue.
+select w.session, w.queues, w.names, w.runners
 from interlock_job_worker w
 join interlock_session s on s.namespace = w.namespace and s.id = w.session
 where w.namespace = :namespace and s.expires_at > :now_s

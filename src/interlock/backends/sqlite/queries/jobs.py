@@ -156,5 +156,4 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     suspects: str
     running_suspects: str
     live_workers: str
-    live_fetchers: str
     lane_depth: str

@@ -15,11 +15,7 @@ begin
     if state.suspects is null and exists (
         select from interlock.job_ready r where r.pool = p_pool and r.class = interlock.class_suspect())
     then
-        -- Two workers of one process share a session and fetch side by side: with suspects they take turns. The one that
-        -- would have to wait looks again soon.
-        state.suspects := pg_try_advisory_xact_lock(1229870160, hashtext(request.session));
-        state.busy := state.busy or not state.suspects;
-        state.half := interlock.job_session_half(request.namespace, request.session);
+        state := interlock.job_fetch_lock_suspects(request, state);
     end if;
     half := state.half;
     if state.suspects and half is null then

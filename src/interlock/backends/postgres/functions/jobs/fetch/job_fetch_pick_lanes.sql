@@ -1,4 +1,4 @@
--- Lock the ready jobs of a pool that are the first ones of the requested lanes, whatever their class. Suspects are picked
+-- Lock the ready jobs of a pool that are the first ones of the requested lanes, of any class. Suspects are picked
 -- if the session may take them: those of the half that it runs, or else of the first one's half. half: which one.
 -- planner: index_reads
 create or replace function interlock.job_fetch_pick_lanes(
@@ -14,10 +14,7 @@ begin
         select from interlock.job_ready r
         where r.lane = any (request.lanes) and r.pool = p_pool and r.class = interlock.class_suspect())
     then
-        -- As in job_fetch_pick_immediate.
-        state.suspects := pg_try_advisory_xact_lock(1229870160, hashtext(request.session));
-        state.busy := state.busy or not state.suspects;
-        state.half := interlock.job_session_half(request.namespace, request.session);
+        state := interlock.job_fetch_lock_suspects(request, state);
     end if;
     half := state.half;
     if state.suspects and half is null then
