@@ -60,7 +60,8 @@ def test_lines_appear_while_the_job_runs_and_the_log_stays_at_its_end(visitor: V
 def test_whoever_reads_further_up_is_left_alone_until_the_end_is_wanted_again(visitor: Visitor, house: House) -> None:
     job = _chat(house, *(f"old {number}" for number in range(150)))
     visitor.go(f"/jobs/{job}")
-    log, pause = visitor.sees("[data-log]"), visitor.sees("[data-log-pause]")
+    visitor.sees("[data-log] >> text=old 149")
+    log, pause = visitor.find("[data-log]"), visitor.find("[data-log-pause]")
     assert pause.inner_text() == "Pause"
     log.evaluate("log => { log.scrollTop = 100; }")
     visitor.sees("[data-log-pause] >> text=Follow")
@@ -79,6 +80,16 @@ def test_whoever_reads_further_up_is_left_alone_until_the_end_is_wanted_again(vi
     assert visitor.find("[data-log] >> text=later").count() == 0, "the button pauses too"
     pause.click()
     visitor.sees("[data-log] >> text=later")
+
+
+def test_a_log_that_begins_on_the_open_page_is_followed_from_its_first_line(visitor: Visitor, house: House) -> None:
+    job = _chat(house)
+    visitor.go(f"/jobs/{job}")
+    visitor.sees("h1 >> text=running")
+    for first in range(0, 300, 150):
+        _say(house, job, *(f"line {number}" for number in range(first, first + 150)))
+        visitor.sees(f"[data-log] >> text=line {first + 149}")
+        assert visitor.find("[data-log]").evaluate(AT_END)
 
 
 def test_a_long_log_stays_small_on_the_page(visitor: Visitor, house: House) -> None:

@@ -86,9 +86,10 @@
       if (style !== "merge") return false;
       const next = fragment.querySelector ? fragment.querySelector("#live") || fragment : fragment;
       if (next.id === "live") mergeAttributes(target, next);
-      const following = $$("[data-log]", target).filter(follows);
+      const left = $$("[data-log]", target).filter((log) => !follows(log));
       mergeChildren(target, next);
-      following.forEach(toEnd);
+      // Also a log that was not there before: its job has only now written its first line.
+      for (const log of $$("[data-log]", target)) if (!left.includes(log)) toEnd(log);
       arrived();
       return [target];
     },
@@ -96,11 +97,29 @@
 
   /* -- logs --------------------------------------------------------------------------------------------------------- */
 
-  // A log that is scrolled to its end stays there when lines are added, unless it is paused.
+  // A log stays at its end when lines are added, until somebody scrolls up in it or presses Pause. That it is not at its
+  // end says nothing by itself: it may have been laid out again with another width.
   let held = false; // by the button
+  let following = true;
+  let seenAt = 0; // where it was scrolled to when we last looked
   const atEnd = (log) => log.scrollHeight - log.scrollTop - log.clientHeight < 24;
-  const follows = (log) => !held && atEnd(log);
-  const toEnd = (log) => (log.scrollTop = log.scrollHeight);
+
+  function follows(log) {
+    if (atEnd(log)) following = true;
+    else if (log.scrollTop < seenAt) following = false;
+    seenAt = log.scrollTop;
+    return !held && following;
+  }
+
+  function toEnd(log) {
+    log.scrollTop = log.scrollHeight;
+    seenAt = log.scrollTop;
+    resized.observe(log);
+  }
+
+  const resized = new ResizeObserver((logs) => {
+    if (!held && following) logs.forEach((log) => toEnd(log.target));
+  });
 
   function showLogs() {
     const log = $("[data-log]");
