@@ -111,6 +111,9 @@ class JobView:
     """Empty in lists."""
     progress: Progress | None
     """Of its current fetch, or its last one. In lists only of jobs at a worker."""
+    cause: str
+    """What enqueued it: ``event:7``, ``job:12`` (the handler of that job), ``end:12`` (as a hook after its end) or
+    ``schedule:name``; followed by ``;event:7`` if it goes back to an event. Empty for a program outside of handlers."""
     seen_at: datetime
 
 

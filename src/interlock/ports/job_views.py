@@ -76,6 +76,8 @@ class JobView(NamedTuple):
     result_kept_until: float | None
     attempts: tuple[Attempt, ...]
     seen_at: float
+    cause: str = ""
+    """What enqueued it; see ``NewJob.cause``."""
 
 
 class JobFilter(NamedTuple):

@@ -190,6 +190,11 @@ class NewJob(NamedTuple):
     arguments: str
     options: str
     """For the worker only; the store does not interpret them."""
+    hooks: str = ""
+    """The end hooks, as JSON ``[[name, queue, priority, [state, …]], …]``: when the job ends in one of the states, the
+    store enqueues a job of that name in the transaction that ends it. Empty for none. See ``ports.job_hooks``."""
+    cause: str = ""
+    """What enqueued it, such as ``job:12`` or ``event:7``; the store does not interpret it. Empty for none."""
 
 
 class HandlerVersion(NamedTuple):
@@ -256,6 +261,8 @@ class FetchedJob(NamedTuple):
     """The keys of the slots that it holds."""
     paced: bool = False
     """Whether it has a rate or cooldown, and so has to start within ``FetchRequest.start_within``."""
+    cause: str = ""
+    """As in ``NewJob``."""
     window: StartWindow | None = None
     """Set by the worker for a job with a pace."""
 

@@ -125,16 +125,19 @@ def columns(jobs: Iterable[NewJob]) -> tuple[set[str], tuple[Any, ...]]:
     delays: list[float] = []
     ats: list[float | None] = []
     arguments: list[str] = []
+    causes: list[str] = []
     for job in jobs:
-        id_, name, queue, lane, priority, delay, at, uses, on_failure, coalesce, keep_result, text, options = job
-        kind = (name, queue, priority, on_failure, coalesce, keep_result, options, uses)
+        id_, name, queue, lane, priority, delay, at, uses, on_failure, coalesce, keep_result, text, options, *rest = job
+        hooks, cause = rest
+        kind = (name, queue, priority, on_failure, coalesce, keep_result, options, uses, hooks)
         ids.append(id_)
         of_kind.append(kinds.setdefault(kind, len(kinds) + 1))
         lanes.append(lane)
         delays.append(delay)
         ats.append(at)
         arguments.append(text)
-    names, queues, priorities, on_failures, coalesces, keeps, all_options, all_uses = zip(*kinds, strict=True)
+        causes.append(cause)
+    names, queues, priorities, on_failures, coalesces, keeps, all_options, all_uses, hooks_ = zip(*kinds, strict=True)
     limits = [_limits(uses) for uses in all_uses]
     return set(queues), (
         ids,
@@ -151,6 +154,8 @@ def columns(jobs: Iterable[NewJob]) -> tuple[set[str], tuple[Any, ...]]:
         keeps,
         all_options,
         *(list(column) for column in zip(*limits, strict=True)),
+        hooks_ if any(hooks_) else None,
+        causes if any(causes) else None,
     )
 
 

@@ -29,7 +29,7 @@ def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
     (
         now, id_, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, started_at,
         finished_at, session, host, pid, program, fence, error, superseded_by, use_key, use_max_count, use_per, uses,
-        arguments, options, result, kept_until, attempts,
+        arguments, options, result, kept_until, attempts, cause,
     ) = row  # fmt: skip
     worker = None if session is None else WorkerView(session, host, pid, program)
     told = [_attempt(*made) for made in json.loads(attempts)] if attempts else []
@@ -62,6 +62,7 @@ def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
         _time(kept_until),
         tuple(told),
         seconds(now),
+        cause,
     )
 
 

@@ -39,6 +39,7 @@ class _Fetch(NamedTuple):
     uses: str | None
     cancel: str | None
     notified: int
+    hooked: int
 
 
 class _Job(NamedTuple):
@@ -190,6 +191,8 @@ class _Ending:
         self._fetches: list[_Fetch] = []
         """Fetched jobs that also hold a lane or limits, or have a message."""
         self._done: dict[int, int] = {}
+        self._hooked: list[int] = []
+        """Those that are done and have end hooks."""
         self._results: list[dict[str, Any]] = []
         self._others: list[tuple[_Fetch, Acknowledgement]] = []
         self._finished: list[Ended] = []
@@ -201,13 +204,15 @@ class _Ending:
 
     def add(self, row: Sequence[Any], acknowledgement: Acknowledgement) -> None:
         """End a fetch as its worker reports, or as cancelled if a cancellation was requested and it is not done."""
-        id, _, _, lane, uses, _, notified = row  # noqa: A001
+        id, _, _, lane, uses, _, notified, hooked = row  # noqa: A001
         self._ids.append(id)
         done = acknowledgement.outcome is Outcome.DONE
         if done:
             self._done[id] = int(acknowledgement.ran * 1_000_000)
             if acknowledgement.result is not None:
                 self._results.append({"id": id, "result": acknowledgement.result})
+            if hooked:
+                self._hooked.append(id)
             if not (lane or uses or notified):
                 return
         fetch = _Fetch._make(row)
@@ -269,7 +274,7 @@ class _Ending:
                 self._end(fetch, self._jobs[fetch.id], acknowledgement)
         if self._results:
             rows.each_named(sql.add_result, self._results)
-        finish_done(rows, self._done)
+        finish_done(rows, self._done, self._hooked)
         if self._results:
             rows.each_named(sql.set_result_expiry, self._results)
         finish(rows, self._finished)

@@ -51,9 +51,8 @@ def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool) -> None:
             position = next(places)
             lanes[lane] = None
         how = (job.on_failure.value, job.coalesce, micros(job.keep_result))
-        accepted.append(
-            (job.id, kind, lane, position, job.priority, now, due, *how, *limits, job.options, job.arguments)
-        )
+        what = (job.options, job.arguments, job.hooks or None, job.cause or None)
+        accepted.append((job.id, kind, lane, position, job.priority, now, due, *how, *limits, *what))
     rows.each(sql.add_job, accepted)
     rows.make_ready(ready)
     rows.schedule(later)

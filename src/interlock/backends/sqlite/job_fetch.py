@@ -354,6 +354,6 @@ class _Fetching:
             name, queue = named[kind]
             tries = (attempt + 1, crashes, job[-1])
             when = (priority, enqueued_at, due_at)
-            what = (arguments, options, slots_of(uses), is_paced(uses), None)
+            what = (arguments, options, slots_of(uses), is_paced(uses), job[-2] or "", None)
             jobs.append(FetchedJob._make((id, name, queue, lane_name(lane), fence, *tries, *when, *what)))
         return jobs

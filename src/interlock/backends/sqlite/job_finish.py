@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from interlock.backends.sqlite.job_hooks import enqueue_hooks
 from interlock.backends.sqlite.job_rows import JobRows, sql
 
 if TYPE_CHECKING:
@@ -34,14 +35,21 @@ def finish(rows: JobRows, ended: Sequence[Ended]) -> None:
     """End jobs that are in no table but possibly among the fetched ones."""
     if ended:
         rows.each_named(sql.add_history, [_values(one) for one in ended])
-        _forget(rows, [one.id for one in ended])
+        ids = [one.id for one in ended]
+        _forget(rows, ids)
+        enqueue_hooks(rows, ids)
 
 
-def finish_done(rows: JobRows, ran: dict[int, int]) -> None:
-    """End fetched jobs that are done, given how many microseconds each ran. The common case, with few statements."""
+def finish_done(rows: JobRows, ran: dict[int, int], hooked: Sequence[int]) -> None:
+    """End fetched jobs that are done, given how many microseconds each ran. The common case, with few statements.
+
+    ``hooked`` are those of them that have end hooks.
+    """
     if ran:
         rows.run(sql.add_history_done, ran=json.dumps(ran))
         _forget(rows, list(ran))
+    if hooked:
+        enqueue_hooks(rows, hooked)
 
 
 def _forget(rows: JobRows, ids: list[int]) -> None:

@@ -38,6 +38,8 @@ class Candidate(NamedTuple):
     """Whether it is parked, unreadable or scheduled."""
     name: str
     """Set only for jobs behind the first."""
+    cause: str | None
+    """What enqueued it."""
     half: int | None
     """The half of a group of suspects it belongs to."""
 

@@ -110,7 +110,7 @@ def _views(rows: JobRows, ids: Sequence[int]) -> Iterable[JobView]:
 def unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
     """Return the view of an unfinished job."""
     id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, *rest = row  # noqa: A001
-    *who, fence, error, uses, arguments, options, attempts_text = rest
+    *who, fence, error, uses, arguments, options, attempts_text, cause = rest
     attempts = read_attempts(attempts_text)
     return JobView(
         id=id,
@@ -136,13 +136,15 @@ def unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
         result_kept_until=None,
         attempts=attempts,
         seen_at=seconds(rows.now),
+        cause=cause,
     )
 
 
 def finished(rows: JobRows, row: Sequence[Any]) -> JobView:
     """Return the view of an ended job."""
     id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, *rest = row  # noqa: A001
-    finished_at, ran, *who, fence, error, superseded_by, uses, arguments, options, attempts, result, kept_until = rest
+    finished_at, ran, *who, fence, error, superseded_by, uses, arguments, options, attempts = rest[:-3]
+    result, kept_until, cause = rest[-3:]
     done = state == JobState.DONE
     more: list[Attempt] = []
     if done:
@@ -174,6 +176,7 @@ def finished(rows: JobRows, row: Sequence[Any]) -> JobView:
         result_kept_until=seconds_or_none(kept_until),
         attempts=all_attempts,
         seen_at=seconds(rows.now),
+        cause=cause,
     )
 
 

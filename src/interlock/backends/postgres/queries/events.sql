@@ -1,7 +1,8 @@
 -- name: accept
 -- Accept events and their jobs.
 select interlock.event_accept($1, row($2, $3, $4, $5, $6, $8, $9, $10, $11)::interlock.new_events, $7, row(
-    $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)::interlock.new_jobs, $30)
+    $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
+    $31)::interlock.new_jobs, $32)
 
 -- name: get_many
 -- Read events by ID.

@@ -185,7 +185,7 @@ select interlock.micros(interlock.now_or($3)), h.id, h.name, substr(h.pool, leng
        coalesce(w.host, h.attempts -> -1 ->> 5), coalesce(w.pid, (h.attempts -> -1 ->> 6)::integer),
        coalesce(w.program, h.attempts -> -1 ->> 7), h.fence, h.error, h.superseded_by, h.use_key, h.use_max_count, h.use_per,
        h.uses, '', h.options, null::text, h.kept_until,
-       case when h.attempts is not null then jsonb_build_array(h.attempts -> -1) end
+       case when h.attempts is not null then jsonb_build_array(h.attempts -> -1) end, coalesce(h.cause, '')
 from interlock.job_history h
 left join interlock.job_session w on w.id = h.session_id
 where h.id = any ($2) and h.pool >= $1 || '/' and h.pool < $1 || '0'
@@ -289,6 +289,7 @@ select now_us, j.id, j.name, substr(j.pool, length($1) + 2), coalesce(substr(j.l
        coalesce(k.pid, (j.attempts -> -1 ->> 6)::integer), coalesce(k.program, j.attempts -> -1 ->> 7),
        coalesce(c.fence, j.fence), coalesce(j.parked, j.error), null::bigint, j.use_key, j.use_max_count, j.use_per, j.uses, '', j.options,
        null::text, null::bigint, case when j.attempts is not null then jsonb_build_array(j.attempts -> -1) end,
+       coalesce(j.cause, ''),
        case s.state
            when 'ready' then case when coalesce(v.knows, 0) = 0 then 0 else
                (select count(*) from (

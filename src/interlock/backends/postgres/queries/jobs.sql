@@ -5,25 +5,27 @@ select interlock.job_ids($1)
 -- name: enqueue
 -- Accept jobs.
 select interlock.job_enqueue($1, row(
-    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)::interlock.new_jobs, null, $20)
+    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+    $20, $21)::interlock.new_jobs, null, $22)
 
 -- name: enqueue_again
 -- Accept jobs that an earlier call may have stored.
 select interlock.job_enqueue_again($1, row(
-    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)::interlock.new_jobs, $20)
+    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+    $20, $21)::interlock.new_jobs, $22)
 
 -- name: fetch
 -- Fetch jobs for a session. The last three columns belong to the whole fetch and are set in the first row only. Without a
 -- job there is one row, and its other columns are null.
 select j.id, j.name, j.queue, j.lane, j.fence, j.attempt, j.crashes, j.half, j.priority, j.enqueued_at, j.due_at,
-       j.arguments, j.options, j.slots, j.paced,
+       j.arguments, j.options, j.slots, j.paced, j.cause,
        case when j.n > 1 then null else f.session_ended end as session_ended,
        case when j.n > 1 then null else f.recheck_in end as recheck_in,
        case when j.n > 1 then null else f.scan_from end as scan_from
 from interlock.job_fetch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) f
 left join lateral interlock.job_fetched_rows($1, f.ids, f.fences) with ordinality as j (
     id, name, queue, lane, fence, attempt, crashes, half, priority, enqueued_at, due_at, arguments, options, slots, paced,
-    n) on true
+    cause, n) on true
 
 -- name: acknowledge
 -- Acknowledge fetched jobs.

@@ -29,7 +29,8 @@ create table interlock.job_namespace (
 -- many workers died while it was their only suspect. half: the half of a group of suspects that it belongs to; null
 -- if it is not a suspect. use_*: its limit if it has one; uses: its limits if it has several. unreadable_by: the
 -- versions that could not read its arguments, as JSON [[fingerprint, version]]; unreadable: it is set aside until a
--- worker of another version takes it.
+-- worker of another version takes it. hooks: what to enqueue when it ends, as JSON [[name, queue, priority, [state]]]. cause:
+-- what enqueued it.
 create table interlock.job (
     id          bigint primary key,
     position    bigint,
@@ -61,6 +62,8 @@ create table interlock.job (
     unreadable_by text collate "C",
     cancelled   text,
     error       text not null default '',
+    hooks       text,
+    cause       text,
     attempts    jsonb
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
@@ -263,6 +266,8 @@ create table interlock.job_history (
     arguments     text not null,
     options       text not null,
     error         text not null,
+    hooks         text,
+    cause         text,
     attempts      jsonb
 ) partition by range (finished_at);
 
@@ -391,8 +396,8 @@ create type interlock.slot_counts as (
     first     bigint[]
 );
 
--- Jobs to accept, as parallel arrays. One element per job: ids, kinds, lanes, delays, ats (the last three null if no job
--- has any) and arguments. One element per kind, which kinds refers to by its number: all others.
+-- Jobs to accept, as parallel arrays. One element per job: ids, kinds, lanes, delays, ats, causes (the last four null if no
+-- job has any) and arguments. One element per kind, which kinds refers to by its number: all others.
 create type interlock.new_jobs as (
     ids        bigint[],
     kinds      integer[],
@@ -411,7 +416,9 @@ create type interlock.new_jobs as (
     use_mosts  integer[],
     use_pers   bigint[],
     uses       text[],
-    paced      boolean[]
+    paced      boolean[],
+    hooks      text[],
+    causes     text[]
 );
 
 -- Acknowledgements of fetched jobs, as parallel arrays. All but ids and fences may be null; without outcomes all jobs are

@@ -67,7 +67,7 @@ select id, kind from interlock_job where parked is not null limit :scan
 -- name: unfinished_views
 -- Read unfinished jobs in short: no arguments, and only the last attempt.
 select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, session, host, pid, program,
-       fence, error, uses, '', options, '[' || json_extract(attempts, '$[#-1]') || ']'
+       fence, error, uses, '', options, '[' || json_extract(attempts, '$[#-1]') || ']', cause
 from interlock_job_with_state
 where id in (select value from json_each(:ids)) and namespace = :namespace
 
@@ -75,7 +75,8 @@ where id in (select value from json_each(:ids)) and namespace = :namespace
 -- Read ended jobs in short: no arguments or result, and only the last attempt.
 select h.id, k.name, k.queue, h.lane, h.priority, h.state, h.attempt, h.crashes, h.enqueued_at, h.due_at, h.fetched_at,
        h.finished_at, h.ran, w.session, w.host, w.pid, w.program, h.fence, h.error, h.superseded_by, h.uses, '',
-       h.options, '[' || json_extract(h.attempts, '$[#-1]') || ']', null, h.result_until
+       h.options, '[' || json_extract(h.attempts, '$[#-1]') || ']', null, h.result_until,
+       coalesce(h.cause, '')
 from json_each(:ids) e
 cross join interlock_job_history h on h.id = e.value
 join interlock_job_kind k on k.id = h.kind and k.namespace = :namespace

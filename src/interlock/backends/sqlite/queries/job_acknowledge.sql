@@ -1,13 +1,13 @@
 -- name: fetched_jobs
 -- Read a worker's fetched jobs by ID.
-select c.id, c.fence, c.fetched_at, c.lane, c.uses, c.cancel, c.notified
+select c.id, c.fence, c.fetched_at, c.lane, c.uses, c.cancel, c.notified, c.hooked
 from json_each(:ids) e
 cross join interlock_job_fetched c on c.id = e.value
 where c.worker = :worker
 
 -- name: fetched_by_worker
 -- Read a worker's jobs up to a fetch number, except those it names.
-select c.id, c.fence, c.fetched_at, c.lane, c.uses, c.cancel, c.notified
+select c.id, c.fence, c.fetched_at, c.lane, c.uses, c.cancel, c.notified, c.hooked
 from interlock_job_fetched c
 where c.worker = :worker and c.fetch_number <= :fetch_number and c.id not in (select value from json_each(:but))
 
@@ -45,11 +45,12 @@ cross join interlock_job_kind k on k.id = h.kind and k.namespace = :namespace
 -- Move a job to the history.
 insert into interlock_job_history
     (id, kind, state, lane, priority, enqueued_at, due_at, fetched_at, finished_at, ran, attempt, crashes, fence, worker,
-     on_failure, coalesces, keep_result, limits, superseded_by, uses, error, attempts, options, arguments)
+     on_failure, coalesces, keep_result, limits, superseded_by, uses, error, attempts, options, arguments,
+     hooks, cause)
 select j.id, j.kind, :state, j.lane, j.priority, j.enqueued_at, j.due_at, c.fetched_at, :now, :ran,
        j.attempt + :attempts_more, j.crashes + :crashes_more, coalesce(c.fence, j.fence), c.worker, j.on_failure,
        j.coalesces, j.keep_result, j.limits, :superseded_by, j.uses, coalesce(:error, j.error),
-       coalesce(:attempts, j.attempts), j.options, j.arguments
+       coalesce(:attempts, j.attempts), j.options, j.arguments, j.hooks, j.cause
 from interlock_job j
 left join interlock_job_fetched c on c.id = j.id
 where j.id = :id
@@ -58,13 +59,21 @@ where j.id = :id
 -- Move jobs that are done to the history, given as an object of IDs and run times.
 insert into interlock_job_history
     (id, kind, state, lane, priority, enqueued_at, due_at, fetched_at, finished_at, ran, attempt, crashes, fence, worker,
-     on_failure, coalesces, keep_result, limits, uses, error, attempts, options, arguments)
+     on_failure, coalesces, keep_result, limits, uses, error, attempts, options, arguments, hooks, cause)
 select j.id, j.kind, 'done', j.lane, j.priority, j.enqueued_at, j.due_at, c.fetched_at, :now, e.value, j.attempt + 1,
        j.crashes, c.fence, c.worker, j.on_failure, j.coalesces, j.keep_result, j.limits, j.uses, null, j.attempts,
-       j.options, j.arguments
+       j.options, j.arguments, j.hooks, j.cause
 from json_each(:ran) e
 cross join interlock_job_fetched c on c.id = cast(e.key as integer)
 cross join interlock_job j on j.id = c.id
+
+-- name: hooks_of_ended
+-- Read ended jobs that have end hooks.
+select h.id, k.name, k.queue, h.lane, h.state, coalesce(h.error, ''), h.attempt, h.superseded_by, h.arguments, h.hooks
+from json_each(:ids) e
+cross join interlock_job_history h on h.id = e.value
+cross join interlock_job_kind k on k.id = h.kind
+where h.hooks is not null
 
 -- name: delete_jobs
 -- Delete unfinished jobs.
@@ -112,11 +121,11 @@ with recursive busy (worker) as (
 )
 select worker, session, host, pid, program, leaving, crashed, ran, sum(ran) over (partition by worker) as all_ran,
        sum(ran and half is not null) over (partition by worker) as suspects,
-       id, fence, fetched_at, lane, uses, cancel, notified
+       id, fence, fetched_at, lane, uses, cancel, notified, hooked
 from (
     select w.id as worker, w.session, w.host, w.pid, w.program, w.leaving, w.crashed, j.half,
            c.lane is null or row_number() over (partition by w.id, c.lane order by j.position, c.id) = 1 as ran,
-           c.id, c.fence, c.fetched_at, c.lane, c.uses, c.cancel, c.notified
+           c.id, c.fence, c.fetched_at, c.lane, c.uses, c.cancel, c.notified, c.hooked
     from busy
     cross join interlock_job_worker w on w.id = busy.worker and w.namespace = :namespace
     left join interlock_session s on s.namespace = w.namespace and s.id = w.session

@@ -2,8 +2,8 @@
 -- Store a new job.
 insert into interlock_job
     (id, kind, lane, position, priority, enqueued_at, due_at, on_failure, coalesces, keep_result, limits, uses, options,
-     arguments)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+     arguments, hooks, cause)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: known_ids
 -- Select which of some IDs are already jobs, unfinished or not.

@@ -46,9 +46,9 @@ update interlock_job set due_at = :now, parked = null, unreadable = 0, unreadabl
 -- Move a job from the history back to the unfinished jobs, with its attempts reset.
 insert into interlock_job
     (id, kind, lane, priority, enqueued_at, due_at, fence, on_failure, coalesces, keep_result, limits, uses, attempts, options,
-     arguments)
+     arguments, hooks, cause)
 select id, kind, lane, priority, enqueued_at, :now, fence, on_failure, coalesces, keep_result, limits, uses, attempts, options,
-       arguments
+       arguments, hooks, cause
 from interlock_job_history
 where id = :id
 returning kind, lane

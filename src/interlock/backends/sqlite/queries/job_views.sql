@@ -1,7 +1,7 @@
 -- name: unfinished_views
 -- Read unfinished jobs in full.
 select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, session, host, pid, program,
-       fence, error, uses, arguments, options, attempts
+       fence, error, uses, arguments, options, attempts, cause
 from interlock_job_with_state
 where id in (select value from json_each(:ids)) and namespace = :namespace
 
@@ -9,7 +9,7 @@ where id in (select value from json_each(:ids)) and namespace = :namespace
 -- Read ended jobs in full, with results that are still kept.
 select h.id, k.name, k.queue, h.lane, h.priority, h.state, h.attempt, h.crashes, h.enqueued_at, h.due_at, h.fetched_at,
        h.finished_at, h.ran, w.session, w.host, w.pid, w.program, h.fence, h.error, h.superseded_by, h.uses, h.arguments,
-       h.options, h.attempts, r.result, h.result_until
+       h.options, h.attempts, r.result, h.result_until, coalesce(h.cause, '')
 from json_each(:ids) e
 cross join interlock_job_history h on h.id = e.value
 join interlock_job_kind k on k.id = h.kind and k.namespace = :namespace

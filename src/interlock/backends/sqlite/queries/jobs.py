@@ -71,6 +71,7 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     last_fences: str
     add_history: str
     add_history_done: str
+    hooks_of_ended: str
     delete_jobs: str
     delete_fetched: str
     update_job: str

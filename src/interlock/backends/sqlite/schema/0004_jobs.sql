@@ -67,6 +67,8 @@ create table interlock_job (
     attempts    text,
     options     text not null,
     arguments   text not null,
+    hooks       text,
+    cause       text,
     class        integer generated always as (case when half is not null then 3 else limits end) virtual,
     sort        integer generated always as (due_at - priority * 600000000) virtual
 );
@@ -98,7 +100,7 @@ create table interlock_job_ready (
 create unique index interlock_job_ready_by_lane on interlock_job_ready (lane) where lane is not null;
 
 -- Fetched jobs and their workers. cancel: why a cancellation was requested; notified: whether its session got a message.
--- started: whether its worker has reported that its handler runs.
+-- started: whether its worker has reported that its handler runs. hooked: whether it has end hooks.
 create table interlock_job_fetched (
     id         integer primary key,
     worker     integer not null,
@@ -109,7 +111,8 @@ create table interlock_job_fetched (
     cancel     text,
     notified       integer not null default 0,
     fetch_number       integer not null,
-    started    integer not null default 0
+    started    integer not null default 0,
+    hooked     integer not null default 0
 );
 
 create index interlock_job_fetched_by_worker on interlock_job_fetched (worker);
@@ -216,7 +219,9 @@ create table interlock_job_history (
     error         text,
     attempts      text,
     options       text not null,
-    arguments     text not null
+    arguments     text not null,
+    hooks         text,
+    cause         text
 );
 
 create index interlock_job_history_by_end on interlock_job_history (kind, finished_at, state, enqueued_at);
@@ -255,7 +260,8 @@ select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priorit
        end as state,
        j.attempt + (c.id is not null) as attempt, j.crashes, j.enqueued_at, j.due_at, c.fetched_at,
        w.session, w.host, w.pid, w.program, coalesce(c.fence, j.fence) as fence,
-       coalesce(c.cancel, j.parked, j.error, '') as error, j.uses, j.arguments, j.options, j.attempts
+       coalesce(c.cancel, j.parked, j.error, '') as error, j.uses, j.arguments, j.options, j.attempts,
+       coalesce(j.cause, '') as cause
 from interlock_job j
 join interlock_job_kind k on k.id = j.kind
 left join interlock_job_fetched c on c.id = j.id

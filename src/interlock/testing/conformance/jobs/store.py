@@ -5,6 +5,7 @@ from interlock.testing.conformance.jobs.acknowledging import AcknowledgingConfor
 from interlock.testing.conformance.jobs.crashes import CrashConformance
 from interlock.testing.conformance.jobs.history import HistoryConformance
 from interlock.testing.conformance.jobs.holds import HoldConformance
+from interlock.testing.conformance.jobs.hooks import HooksConformance
 from interlock.testing.conformance.jobs.lanes import LaneConformance
 from interlock.testing.conformance.jobs.limits import JobSlotConformance
 from interlock.testing.conformance.jobs.logs import LogConformance
@@ -38,6 +39,7 @@ class JobStoreConformance(
     RefusalConformance,
     SuspectConformance,
     PeopleConformance,
+    HooksConformance,
     JobViewConformance,
     HistoryConformance,
     LogConformance,

@@ -7,6 +7,7 @@ language plpgsql volatile
 as $$
 declare
     ended bigint[];
+    hooked bigint[];
 begin
     with gone as (
         delete from interlock.job j
@@ -21,12 +22,13 @@ begin
         insert into interlock.job_history (
             id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, session_id, kept_until, use_per,
             use_max_count, attempt, priority, crashes, state, last_outcome, on_failure, coalesces, paced, pool, name, lane,
-            use_key, uses, arguments, options, error, attempts)
+            use_key, uses, arguments, options, error, hooks, cause, attempts)
         select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, g.fetched_at, g.began_at, p_now, g.session_id,
                case when g.result is not null then p_now + g.keep_result end, g.use_per, g.use_max_count,
                g.attempt + (g.outcome < interlock.outcome_returned())::integer, g.priority,
                g.crashes + (g.outcome = interlock.outcome_crashed_alone())::integer, g.state, g.outcome, g.on_failure,
-               g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, g.why, g.all_attempts
+               g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, g.why, g.hooks,
+               g.cause, g.all_attempts
         from gone g
     ),
     results as (
@@ -45,9 +47,12 @@ begin
         ) x
         where l.lane = x.lane
     )
-    select array_agg(g.id) into ended from gone g;
+    select array_agg(g.id), array_agg(g.id) filter (where g.hooks is not null) into ended, hooked from gone g;
     if ended is not null then
         perform interlock.job_notify_ends(p_namespace, ended);
+    end if;
+    if hooked is not null then
+        perform interlock.job_enqueue_hooks(p_namespace, hooked, p_now);
     end if;
 end
 $$;

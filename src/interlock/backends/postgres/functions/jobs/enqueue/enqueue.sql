@@ -59,7 +59,7 @@ begin
         array[case when jsonb_array_length(uses) = 1 then (uses -> 0 ->> 1)::integer end],
         array[case when jsonb_array_length(uses) = 1 then (uses -> 0 ->> 2)::bigint end],
         array[case when jsonb_array_length(uses) > 1 then uses::text end],
-        array[exists (select from jsonb_array_elements(uses) u where (u ->> 2)::bigint > 0)])::interlock.new_jobs, null, null);
+        array[exists (select from jsonb_array_elements(uses) u where (u ->> 2)::bigint > 0)], null, null)::interlock.new_jobs, null, null);
     return new_id;
 end
 $$;

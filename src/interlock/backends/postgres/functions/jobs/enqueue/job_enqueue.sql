@@ -23,22 +23,22 @@ begin
     end if;
     insert into interlock.job (
         id, position, enqueued_at, due_at, keep_result, use_per, use_max_count, priority, on_failure, coalesces, paced, pool, name,
-        lane, use_key, uses, arguments, options)
+        lane, use_key, uses, arguments, options, hooks, cause)
     select x.id, case when x.lane is not null and x.due_at <= now_us then nextval('interlock.job_position') end, now_us,
            x.due_at, x.keep, x.use_per, x.use_max_count, x.priority, x.on_failure, x.coalesces, x.paced, x.pool, x.name, x.lane,
-           x.use_key, x.uses, x.arguments, x.options
+           x.use_key, x.uses, x.arguments, x.options, x.hooks, x.cause
     from (
         select s.id,
                greatest(now_us, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint)) as due_at,
                (k.keep * 1e6)::bigint as keep, k.use_per, k.use_max_count, k.priority, k.on_failure, k.coalesces, k.paced,
                p_namespace || '/' || k.queue as pool, k.name, p_namespace || '/' || nullif(s.lane, '') as lane, k.use_key,
-               k.uses::jsonb as uses, s.arguments, k.options
-        from unnest(p_jobs.ids, p_jobs.kinds, p_jobs.lanes, p_jobs.delays, p_jobs.ats, p_jobs.arguments)
-             with ordinality as s (id, kind, lane, delay, at, arguments, n)
+               k.uses::jsonb as uses, s.arguments, k.options, nullif(k.hooks, '') as hooks, nullif(s.cause, '') as cause
+        from unnest(p_jobs.ids, p_jobs.kinds, p_jobs.lanes, p_jobs.delays, p_jobs.ats, p_jobs.arguments, p_jobs.causes)
+             with ordinality as s (id, kind, lane, delay, at, arguments, cause, n)
         join unnest(p_jobs.names, p_jobs.queues, p_jobs.priorities, p_jobs.on_failures, p_jobs.coalesces, p_jobs.keeps, p_jobs.options, p_jobs.use_keys, p_jobs.use_mosts,
-                    p_jobs.use_pers, p_jobs.uses, p_jobs.paced)
+                    p_jobs.use_pers, p_jobs.uses, p_jobs.paced, p_jobs.hooks)
              with ordinality as k (name, queue, priority, on_failure, coalesces, keep, options, use_key, use_max_count, use_per,
-                                   uses, paced, n) on k.n = s.kind
+                                   uses, paced, hooks, n) on k.n = s.kind
         where s.id <> all (known)
         order by s.n
     ) x;

@@ -31,10 +31,11 @@ begin
             delete from interlock.job_result r where r.id = p_id;
             insert into interlock.job as x (
                 id, position, enqueued_at, due_at, fence, keep_result, use_per, use_max_count, priority, last_outcome, on_failure,
-                coalesces, paced, pool, name, lane, use_key, uses, arguments, options, attempts)
+                coalesces, paced, pool, name, lane, use_key, uses, arguments, options, hooks, cause, attempts)
             values (h.id, case when h.lane is not null then nextval('interlock.job_position') end, h.enqueued_at, now_us,
                     h.fence, h.keep_result, h.use_per, h.use_max_count, h.priority, h.last_outcome, h.on_failure, h.coalesces, h.paced,
-                    h.pool, h.name, h.lane, h.use_key, h.uses, h.arguments, h.options, h.attempts)
+                    h.pool, h.name, h.lane, h.use_key, h.uses, h.arguments, h.options, h.hooks, h.cause,
+                    h.attempts)
             returning x.* into j;
             exit;
         end if;

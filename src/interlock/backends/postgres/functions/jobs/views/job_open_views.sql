@@ -4,7 +4,8 @@ returns table (
     id bigint, name text, queue text, lane text, priority smallint, state text, attempt integer, crashes smallint,
     enqueued_at bigint, due_at bigint, fetched_at bigint, started_at bigint, finished_at bigint, session text, host text,
     pid integer, program text, fence bigint, error text, superseded_by bigint, use_key text, use_max_count integer,
-    use_per bigint, uses jsonb, arguments text, options text, result text, kept_until bigint, attempts jsonb
+    use_per bigint, uses jsonb, arguments text, options text, result text, kept_until bigint, attempts jsonb,
+    cause text
 )
 language sql stable
 as $$
@@ -13,7 +14,8 @@ as $$
            j.enqueued_at, j.due_at, c.fetched_at, null::bigint, null::bigint, coalesce(c.session, j.attempts -> -1 ->> 4),
            coalesce(c.host, j.attempts -> -1 ->> 5), coalesce(c.pid, (j.attempts -> -1 ->> 6)::integer),
            coalesce(c.program, j.attempts -> -1 ->> 7), coalesce(c.fence, j.fence), coalesce(j.parked, j.error), null::bigint, j.use_key,
-           j.use_max_count, j.use_per, j.uses, j.arguments, j.options, null::text, null::bigint, j.attempts
+           j.use_max_count, j.use_per, j.uses, j.arguments, j.options, null::text, null::bigint, j.attempts,
+           coalesce(j.cause, '')
     from interlock.job j
     left join lateral (
         select x.fence, x.fetched_at, w.session, w.host, w.pid, w.program
