@@ -21,6 +21,7 @@ from interlock.events.event import Event, event_of
 from interlock.events.payloads import plain_text
 from interlock.events.receipt import Receipt, ReceiptStatus
 from interlock.events.source import Incoming
+from interlock.jobs.causes import caused_by_event
 from interlock.jobs.job import Call
 from interlock.jobs.jobs import engine_of
 from interlock.ports.events import MAX_PAYLOAD_BYTES, NewEvent
@@ -157,7 +158,10 @@ class EventEngine:
             self._settings.keep_events,
             event.replay_of,
             None,
-            tuple(_call(handler, event).new(number) for handler, number in zip(handlers, numbers[1:], strict=False)),
+            tuple(
+                _call(handler, event).new(number, caused_by_event(event.id))
+                for handler, number in zip(handlers, numbers[1:], strict=False)
+            ),
         )
 
     async def _accept(self, event: NewEvent) -> int:

@@ -11,21 +11,40 @@ from typing import TYPE_CHECKING, Any
 
 from interlock import callers, operations
 from interlock.clock import as_datetime
-from interlock.errors import MisuseError
+from interlock.errors import InvalidArgumentError, MisuseError
+from interlock.jobs.causes import caused_by_job, read_cause
 from interlock.jobs.log_buffer import message_text
+from interlock.values import describe_type
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import MutableMapping
     from datetime import datetime
 
+    from interlock.jobs.causes import Cause
+    from interlock.jobs.job import Call
     from interlock.jobs.log_buffer import LogBuffer, LogBuffers
     from interlock.ports.jobs import FetchedJob
 
-__all__ = ["CURRENT", "LOGGER_NAME", "CurrentJob", "JobLog", "current_engine", "current_job", "register_runner"]
+__all__ = [
+    "CURRENT",
+    "LOGGER_NAME",
+    "MAX_FOLLOW_UPS",
+    "MAX_FOLLOW_UP_BYTES",
+    "CurrentJob",
+    "JobLog",
+    "cause_here",
+    "current_engine",
+    "current_job",
+    "register_runner",
+]
 
 LOGGER_NAME = "interlock.job"
 """The logger behind ``current_job().log``."""
+MAX_FOLLOW_UPS = 1000
+"""How many follow-ups one job may have."""
+MAX_FOLLOW_UP_BYTES = 4 * 1024 * 1024
+"""How large the arguments of all follow-ups of one job may be together."""
 _log = logging.getLogger(LOGGER_NAME)
 _PROCESS = secrets.token_hex(2)  # jobs of other stores have the same IDs, and their locks may share a store
 
@@ -68,7 +87,7 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
 class CurrentJob:
     """The running job. Created for every start, so everything but the fetched job is computed on demand."""
 
-    __slots__ = ("_buffer", "_caller", "_log", "fetched", "logs")
+    __slots__ = ("_buffer", "_caller", "_log", "fetched", "follow_ups", "logs")
 
     _buffer: LogBuffer
     _log: JobLog
@@ -78,6 +97,8 @@ class CurrentJob:
         self.fetched = fetched
         self.logs = logs
         """Where its lines and its progress go; None if they are not kept."""
+        self.follow_ups: list[Call[Any]] | None = None
+        """What to enqueue when it is done; see :meth:`follow_up`."""
 
     @property
     def id(self) -> int:
@@ -118,6 +139,56 @@ class CurrentJob:
     def enqueued_at(self) -> datetime:
         """When it was accepted, by the store's clock."""
         return as_datetime(self.fetched.enqueued_at)
+
+    @property
+    def cause(self) -> Cause | None:
+        """What enqueued it: an event, a schedule, or another job. None for a program outside of handlers."""
+        return read_cause(self.fetched.cause)
+
+    @property
+    def event_id(self) -> int | None:
+        """The event that it handles, or that the chain of jobs that led to it began with."""
+        cause = self.cause
+        if cause is not None and cause.event is not None:
+            return cause.event
+        event = None
+        if '"event"' in self.fetched.arguments:
+            with contextlib.suppress(ValueError, AttributeError):
+                event = json.loads(self.fetched.arguments).get("event")
+        return event if isinstance(event, int) and not isinstance(event, bool) else None
+
+    def follow_up(self, *calls: Call[Any]) -> None:
+        """Enqueue jobs together with this job's own end: ``current_job().follow_up(mail.call(account))``.
+
+        The store accepts them in the transaction that acknowledges this job as done, so they are enqueued exactly once.
+        If the handler fails, is retried or cancelled, or its acknowledgement comes too late, they are not enqueued.
+        Their delays count from then on. Works in threads too.
+        """
+        engine: Any = current_engine.get()
+        listed = [] if self.follow_ups is None else self.follow_ups
+        for call in calls:
+            if not isinstance(getattr(call, "arguments", None), str):
+                raise InvalidArgumentError(
+                    f"Expected a call, got {describe_type(call)}.", remedy="Pass the result of job.call(…)."
+                )
+            if engine is not None and call.job.jobs is not engine.service:
+                raise MisuseError(
+                    f"The job {call.job.name!r} belongs to another app.",
+                    remedy="Enqueue it there: await job.enqueue(…).",
+                )
+        if len(listed) + len(calls) > MAX_FOLLOW_UPS:
+            raise InvalidArgumentError(
+                f"Job {self.id} has more than {MAX_FOLLOW_UPS:,} follow-ups.",
+                remedy="Enqueue them in the handler with enqueue_many, or let one follow-up enqueue them.",
+            )
+        size = sum(len(call.arguments) for call in (*listed, *calls))
+        if size > MAX_FOLLOW_UP_BYTES:
+            raise InvalidArgumentError(
+                f"The arguments of the follow-ups of job {self.id} have {size:,} bytes; the maximum is"
+                f" {MAX_FOLLOW_UP_BYTES:,}.",
+                remedy="Pass references instead of data, or enqueue them in the handler.",
+            )
+        self.follow_ups = [*listed, *calls]
 
     @property
     def log(self) -> JobLog:
@@ -180,6 +251,12 @@ def current_job() -> CurrentJob:
     return job
 
 
+def cause_here() -> str:
+    """The cause of what is enqueued here, as stored: the job that is running here; empty outside of jobs."""
+    job = CURRENT.get()
+    return "" if job is None else caused_by_job(job.id, job.event_id)
+
+
 def register_runner(task: asyncio.Task[Any]) -> None:
     """Mark a task that runs handlers. Tasks that a handler starts wait as themselves, as usual."""
     _runners.add(task)
@@ -196,14 +273,7 @@ def _party_of_job(task: asyncio.Task[Any] | None) -> callers.Caller | None:
 def _cause() -> operations.Cause | None:
     """The job that runs here, and its event if it has one, for the journal."""
     job = CURRENT.get()
-    if job is None:
-        return None
-    event = None
-    if '"event"' in job.fetched.arguments:
-        with contextlib.suppress(ValueError, AttributeError):
-            event = json.loads(job.fetched.arguments).get("event")
-    number = event if isinstance(event, int) and not isinstance(event, bool) else None
-    return number, job.id, job.fence
+    return None if job is None else (job.event_id, job.id, job.fence)
 
 
 callers.add_caller_lookup(_party_of_job)

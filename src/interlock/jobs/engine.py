@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from interlock.errors import MisuseError, StoreUnavailableError
+from interlock.jobs.current import cause_here
 from interlock.jobs.definition import fingerprint
 from interlock.jobs.end_watcher import EndWatcher
 from interlock.jobs.ids import Ids
@@ -105,6 +106,8 @@ class JobEngine:
         self._watchers = 0
         self._versions: tuple[HandlerVersion, ...] = ()
         self._closed = False
+        self.service: object = None
+        """The ``Jobs`` that opened it."""
 
     @property
     def session(self) -> Session:
@@ -168,7 +171,7 @@ class JobEngine:
     async def enqueue(self, calls: Sequence[Call[Any]]) -> list[int]:
         """Enqueue jobs, all or none; returns their IDs in order."""
         ids = await self.take_ids(len(calls))
-        jobs = NewJobs(calls, ids)
+        jobs = NewJobs(calls, ids, cause_here())
         started = self.monotonic()
         try:
             await self.jobs.enqueue(jobs)
@@ -182,6 +185,10 @@ class JobEngine:
         """Take this many IDs for jobs, and for events, which share their numbers."""
         self.ensure_open()
         return await self._ids.take(count)
+
+    async def follow_up_ids(self, count: int) -> Sequence[int]:
+        """Take IDs for the follow-ups of jobs that have ended, also while the engine closes."""
+        return await self.jobs.ids(count) if self._closed else await self._ids.take(count)
 
     async def _enqueue_again(self, jobs: Sequence[NewJob], started: float) -> None:
         """Repeat a call whose outcome is unknown; the store skips jobs that it has accepted already."""

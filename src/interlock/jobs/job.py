@@ -40,8 +40,8 @@ class Call(Generic[R_co]):
         self.lane: str = job.definition.lane_of(job.chosen, values)
         self.uses: tuple[Use, ...] = job.definition.uses_of(job.chosen, values)
 
-    def new(self, job_id: int) -> NewJob:
-        """The job for the store, under this ID."""
+    def new(self, job_id: int, cause: str = "") -> NewJob:
+        """The job for the store, under this ID, and what enqueues it."""
         options = self.job.chosen
         return NewJob(
             job_id,
@@ -57,6 +57,7 @@ class Call(Generic[R_co]):
             options.keep_result,
             self.arguments,
             options.stored,
+            cause=cause,
         )
 
 
@@ -66,11 +67,12 @@ class NewJobs(Sequence[NewJob]):
     Each job is created when it is read: thousands that stay in memory would keep the garbage collector busy.
     """
 
-    __slots__ = ("_calls", "_ids")
+    __slots__ = ("_calls", "_cause", "_ids")
 
-    def __init__(self, calls: Sequence[Call[Any]], ids: Sequence[int]) -> None:
+    def __init__(self, calls: Sequence[Call[Any]], ids: Sequence[int], cause: str = "") -> None:
         self._calls = calls
         self._ids = ids
+        self._cause = cause
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -83,12 +85,12 @@ class NewJobs(Sequence[NewJob]):
 
     def __getitem__(self, index: int | slice, /) -> NewJob | NewJobs:
         if isinstance(index, slice):
-            return NewJobs(self._calls[index], self._ids[index])
-        return self._calls[index].new(self._ids[index])
+            return NewJobs(self._calls[index], self._ids[index], self._cause)
+        return self._calls[index].new(self._ids[index], self._cause)
 
     def __iter__(self) -> Iterator[NewJob]:
         for call, job_id in zip(self._calls, self._ids, strict=True):
-            yield call.new(job_id)
+            yield call.new(job_id, self._cause)
 
 
 class Job(Generic[P, R]):

@@ -82,7 +82,9 @@ class Jobs(Service[JobEngine]):
         self._definitions: dict[str, Definition] = {}
 
     def _new_engine(self, store_client: StoreClient) -> JobEngine:
-        return JobEngine(store_client, self._definitions)
+        engine = JobEngine(store_client, self._definitions)
+        engine.service = self
+        return engine
 
     @property
     def metrics(self) -> JobMetrics:

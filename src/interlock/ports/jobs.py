@@ -319,6 +319,9 @@ class Acknowledgement(NamedTuple):
     error: str = ""
     """The type and message of the error, in one line."""
     trace: str = ""
+    follow_ups: tuple[NewJob, ...] = ()
+    """Only with ``DONE``: jobs that the store accepts in the transaction of this acknowledgement. It accepts none of
+    them if the acknowledgement is refused, or repeats one that was accepted before."""
 
 
 class Acknowledged(NamedTuple):

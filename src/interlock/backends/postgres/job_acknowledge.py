@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.job_codes import OUTCOME_CODES
 from interlock.backends.postgres.errors import LOCK_NOT_AVAILABLE, sqlstate
+from interlock.backends.postgres.job_enqueue import columns
 from interlock.backends.postgres.queries import JobQueries
 from interlock.errors import StoreUnavailableError
 from interlock.ports.jobs import MAX_CRASHES, Acknowledged, Outcome, Rescued
@@ -87,15 +89,21 @@ class JobAcknowledge:
         self, session: str, acknowledgements: Sequence[Acknowledgement]
     ) -> tuple[Sequence[int], bool]:
         """Acknowledge jobs in the order of their IDs. Return which were refused, and whether jobs became ready."""
-        ids, fences, outcomes, ran, delays, results, errors, traces = zip(*acknowledgements, strict=True)
+        ids, fences, outcomes, ran, delays, results, errors, traces, follow_ups = zip(*acknowledgements, strict=True)
         details: tuple[Any, ...] = (None, None, None)
         codes = None
         if any(outcome is not _DONE for outcome in outcomes):
             codes = [OUTCOME_CODES[outcome] for outcome in outcomes]
             details = (delays, [_plain(error) for error in errors], [_plain(trace) for trace in traces])
         kept = results if any(result is not None for result in results) else None
+        sql, followed, queues = _sql.acknowledge, (), set[str]()
+        if any(follow_ups):
+            sql = _sql.acknowledge_followed
+            parents = [number for number, jobs in zip(ids, follow_ups, strict=True) for _ in jobs]
+            queues, jobs = columns(chain.from_iterable(follow_ups))
+            followed = (parents, *jobs)
         ((refused, ready),) = await self._connection.fetch(
-            _sql.acknowledge,
+            sql,
             self._namespace,
             session,
             ids,
@@ -107,9 +115,12 @@ class JobAcknowledge:
             *details[1:],
             MAX_CRASHES,
             self._clock(),
+            *followed,
         )
         if ready is not None:
             self._fetches.lower_all(ready)
+        for queue in queues:
+            self._fetches.lower(f"{self._namespace}/{queue}")
         return refused or (), ready is not None
 
     async def _look_for_locked(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_attempts import Who, add_attempt, last_fence
+from interlock.backends.sqlite.job_enqueue import enqueue
 from interlock.backends.sqlite.job_finish import Ended, finish, finish_done
 from interlock.backends.sqlite.job_limits import delete_starts, free, wake
 from interlock.backends.sqlite.job_rows import JobRows, fetcher, sql
@@ -15,6 +16,8 @@ from interlock.ports.jobs import MAX_CRASHES, Acknowledged, Acknowledgement, Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from interlock.ports.jobs import NewJob
 
 __all__ = ["return_unstarted", "rescue", "acknowledge"]
 
@@ -69,6 +72,7 @@ def acknowledge(rows: JobRows, session: str, acknowledgements: Sequence[Acknowle
     ending = _Ending(rows, Who(session, *about))
     accepted = [False] * len(acknowledgements)
     late = []
+    follow_ups: list[NewJob] = []
     for at, acknowledgement in enumerate(acknowledgements):
         fetch = fetches.get(acknowledgement.id)
         if fetch is None or fetch[1] != acknowledgement.fence:
@@ -77,7 +81,11 @@ def acknowledge(rows: JobRows, session: str, acknowledgements: Sequence[Acknowle
         del fetches[acknowledgement.id]
         accepted[at] = True
         ending.add(fetch, acknowledgement)
+        if acknowledgement.follow_ups:
+            follow_ups += acknowledgement.follow_ups
     ending.keep()
+    if follow_ups:
+        enqueue(rows, follow_ups, again=False)
     if late:
         _accept_repeated(rows, acknowledgements, late, accepted)
     return Acknowledged(accepted, ready=rows.made_ready)

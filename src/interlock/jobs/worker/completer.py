@@ -44,12 +44,14 @@ _TRIES = 3  # at an error other than unavailability, before one of the acknowled
 _TRIES_ALONE = 10
 _MIN_BLOCKED_PAUSE, _MAX_BLOCKED_PAUSE = 0.1, 1.0
 _MAX_NAMED = 10
+_FOLLOW_UP_BYTES = 500  # what a follow-up takes besides its arguments
 
 
 class Completer:
     """Sends the acknowledgements of one worker."""
 
     def __init__(self, engine: JobEngine, buffer: Buffer, coordinator: Coordinator, signal: FetchSignal) -> None:
+        self._engine = engine
         self._jobs = engine.jobs
         self._monotonic = engine.monotonic
         self._metrics = engine.metrics
@@ -62,6 +64,8 @@ class Completer:
         self._asleep = False
         self._waiters: list[asyncio.Future[None]] = []
         self._bytes = 0
+        self._follow_ups = False
+        """Whether any acknowledgement has had follow-ups."""
         self.unacknowledged = 0
         """How many acknowledgements the store has not answered yet."""
         self.full = False
@@ -83,8 +87,9 @@ class Completer:
         session_batch.acknowledgements.append(acknowledgement)
         session_batch.jobs.append(job)
         self.unacknowledged += 1
-        if acknowledgement.result is not None:
-            self._bytes += len(acknowledgement.result)
+        if acknowledgement.result is not None or acknowledgement.follow_ups:
+            self._bytes += _bytes_of(acknowledgement)
+            self._follow_ups = self._follow_ups or bool(acknowledgement.follow_ups)
         if self._asleep:
             self._asleep = False
             self._wakeup.wake()
@@ -238,6 +243,8 @@ class Completer:
         logged = bool(self._logs)
         if logged:
             await self._coordinator.log_reporter.flush(batch)
+        if self._follow_ups:
+            batch = await self._with_ids(batch)
         started = self._monotonic()
         acknowledged = await self._jobs.acknowledge(session_batch.session.id, batch)
         took = self._monotonic() - started
@@ -250,10 +257,28 @@ class Completer:
             batch, jobs, accepted = self._set_blocked_aside(session_batch, batch, jobs, acknowledged)
         if not all(accepted):
             self._note_refused(batch, jobs, accepted)
+        if self._follow_ups:
+            self._count_follow_ups(batch, accepted)
         if logged:
             self._coordinator.log_reporter.acknowledged(batch)
         self._release(session_batch, batch, accepted)
         return acknowledged.ready
+
+    async def _with_ids(self, batch: Sequence[Acknowledgement]) -> list[Acknowledgement]:
+        """The acknowledgements with an ID for each follow-up."""
+        count = sum(len(acknowledgement.follow_ups) for acknowledgement in batch)
+        ids = iter(await self._engine.follow_up_ids(count) if count else ())
+        return [
+            acknowledgement._replace(follow_ups=tuple(job._replace(id=next(ids)) for job in acknowledgement.follow_ups))
+            if acknowledgement.follow_ups
+            else acknowledgement
+            for acknowledgement in batch
+        ]
+
+    def _count_follow_ups(self, batch: Sequence[Acknowledgement], accepted: Sequence[bool]) -> None:
+        for acknowledgement, good in zip(batch, accepted, strict=True):
+            for job in acknowledgement.follow_ups if good else ():
+                self._metrics.of(job.name).enqueued += 1
 
     def _release(self, session_batch: SessionBatch, batch: Sequence[Acknowledgement], accepted: Sequence[bool]) -> None:
         """Let the jobs that follow in their lanes start, or return them."""
@@ -375,10 +400,15 @@ class Completer:
 
 
 def _size(acknowledgements: Iterable[Acknowledgement]) -> int:
-    """The bytes of their results."""
-    return sum(
-        len(acknowledgement.result) for acknowledgement in acknowledgements if acknowledgement.result is not None
-    )
+    """The bytes of their results and follow-ups."""
+    return sum(map(_bytes_of, acknowledgements))
+
+
+def _bytes_of(acknowledgement: Acknowledgement) -> int:
+    size = 0 if acknowledgement.result is None else len(acknowledgement.result)
+    if acknowledgement.follow_ups:
+        size += sum(_FOLLOW_UP_BYTES + len(job.arguments) for job in acknowledgement.follow_ups)
+    return size
 
 
 def _fitting(acknowledgements: Sequence[Acknowledgement]) -> int:
@@ -387,8 +417,8 @@ def _fitting(acknowledgements: Sequence[Acknowledgement]) -> int:
     for count, acknowledgement in enumerate(acknowledgements):
         if count == _MAX_BATCH:
             return count
-        if acknowledgement.result is not None or acknowledgement.trace:
-            size += len(acknowledgement.result or "") + len(acknowledgement.trace)
+        if acknowledgement.result is not None or acknowledgement.trace or acknowledgement.follow_ups:
+            size += _bytes_of(acknowledgement) + len(acknowledgement.trace)
             if size > _MAX_BATCH_BYTES and count:
                 return count
     return len(acknowledgements)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import InvalidArgumentError
+from interlock.jobs.causes import caused_by_job
 from interlock.jobs.current import CurrentJob
 from interlock.jobs.definition import Terms
 from interlock.jobs.worker.handler_steps import call, first_step, other_steps
@@ -49,6 +50,7 @@ class Runner:
         "_awaited",
         "_cancels",
         "_context",
+        "_current",
         "_definition",
         "_ending",
         "_number",
@@ -68,6 +70,7 @@ class Runner:
     session_batch: SessionBatch
     _arguments: dict[str, Any]
     _context: Context
+    _current: CurrentJob
     _definition: Definition
     _terms: Terms | None
     _awaited: Any
@@ -181,8 +184,9 @@ class Runner:
             self._context, self._work, self._arguments = context, None, arguments
             return None
         try:
+            current = self._current = CurrentJob(job, pool.logs)
             work = definition.function(**arguments)
-            self._awaited = context.run(first_step, CurrentJob(job, pool.logs), work)
+            self._awaited = context.run(first_step, current, work)
         except StopIteration as end:
             return self._ended(job, session_batch, end.value, None)
         except BaseException as error:  # noqa: BLE001 - any error of a handler is its job's failure
@@ -236,9 +240,10 @@ class Runner:
     async def _in_task(self, job: FetchedJob) -> Any:
         work = self._work
         if work is None:
+            current = self._current = CurrentJob(job, self._pool.logs)
             work = self._work = self._definition.function(**self._arguments)
             try:
-                self._awaited = self._context.run(first_step, CurrentJob(job, self._pool.logs), work)
+                self._awaited = self._context.run(first_step, current, work)
             except StopIteration as end:
                 return end.value
         return await other_steps(self._context, work, self._awaited)
@@ -246,7 +251,8 @@ class Runner:
     async def _in_thread(self, job: FetchedJob) -> None:
         if self._thread is None:
             self._thread = HandlerThread(self._pool.loop, f"interlock-job-{self._number}")
-        work = partial(call, CurrentJob(job, self._pool.logs), self._definition.function, self._arguments)
+        current = self._current = CurrentJob(job, self._pool.logs)
+        work = partial(call, current, self._definition.function, self._arguments)
         self._thread.start(partial(self._context.run, work))
         await self._thread.wait()
 
@@ -281,10 +287,16 @@ class Runner:
         return acknowledgement
 
     def _done(self, job: FetchedJob, definition: Definition, ran: float, value: Any) -> Acknowledgement:
-        if value is None:
+        follow_ups = self._current.follow_ups
+        if value is None and follow_ups is None:
             return Acknowledgement(job.id, job.fence, _DONE, ran)
         try:
-            return Acknowledgement(job.id, job.fence, _DONE, ran, 0.0, definition.write(value))
+            result = None if value is None else definition.write(value)
+            if follow_ups is None:
+                return Acknowledgement(job.id, job.fence, _DONE, ran, 0.0, result)
+            cause = caused_by_job(job.id, self._current.event_id)
+            new = tuple(call.new(0, cause) for call in follow_ups)
+            return Acknowledgement(job.id, job.fence, _DONE, ran, 0.0, result, follow_ups=new)
         except Exception as error:  # noqa: BLE001 - the app's own serializers may raise anything
             if not isinstance(error, InvalidArgumentError):
                 error = InvalidArgumentError(f"Could not serialize the result of {job.name!r}: {error!r}.")

@@ -63,6 +63,7 @@ class JobQueries(Queries, package=_PACKAGE, files=("jobs",)):
     enqueue_again: str
     fetch: str
     acknowledge: str
+    acknowledge_followed: str
     locked: str
     return_unstarted: str
     rescue: str

@@ -32,6 +32,13 @@ left join lateral interlock.job_fetched_rows($1, f.ids, f.fences) with ordinalit
 select refused, ready from interlock.job_acknowledge(
     $1, $2, row($3, $4, $5, $6, $7, $8, $9, $10, null)::interlock.acknowledgements, $11, $12)
 
+-- name: acknowledge_followed
+-- Acknowledge fetched jobs, and accept the jobs that follow them.
+select refused, ready from interlock.job_acknowledge_followed(
+    $1, $2, row($3, $4, $5, $6, $7, $8, $9, $10, null)::interlock.acknowledgements, $11, $12, row(
+    $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32,
+    $33)::interlock.new_jobs, $13)
+
 -- name: locked
 -- List jobs under these fences that have a row which another transaction has locked: the job's position in the
 -- arrays, which row, and who locked it. A row's xmax is the transaction that locked it last; a running transaction

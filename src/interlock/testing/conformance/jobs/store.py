@@ -3,6 +3,7 @@
 from interlock.testing.conformance.jobs.accepting import AcceptingConformance
 from interlock.testing.conformance.jobs.acknowledging import AcknowledgingConformance
 from interlock.testing.conformance.jobs.crashes import CrashConformance
+from interlock.testing.conformance.jobs.follow_ups import FollowUpConformance
 from interlock.testing.conformance.jobs.history import HistoryConformance
 from interlock.testing.conformance.jobs.holds import HoldConformance
 from interlock.testing.conformance.jobs.hooks import HooksConformance
@@ -40,6 +41,7 @@ class JobStoreConformance(
     SuspectConformance,
     PeopleConformance,
     HooksConformance,
+    FollowUpConformance,
     JobViewConformance,
     HistoryConformance,
     LogConformance,
