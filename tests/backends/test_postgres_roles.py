@@ -278,7 +278,7 @@ async def test_what_an_enqueuer_has_made_itself_is_not_run_with_the_owners_right
 async def test_a_time_that_no_program_can_read_is_refused(url_of: dict[str, str], at: str) -> None:
     connection = await asyncpg.connect(url_of["enqueuer"])
     try:
-        with pytest.raises(asyncpg.InvalidParameterValueError, match="p_at"):
+        with pytest.raises(asyncpg.InvalidParameterValueError, match="Invalid at of"):
             await connection.execute(f"select interlock.enqueue('report', p_at => '{at}')")
     finally:
         await connection.close()

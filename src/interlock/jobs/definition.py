@@ -102,6 +102,11 @@ class Definition:
         return self.parameters
 
     @property
+    def takes_connection(self) -> bool:
+        """Whether ``enqueue(connection=…)`` names the caller's own connection, and not an argument of the handler."""
+        return "connection" not in self.parameters
+
+    @property
     def schema(self) -> str:
         """The arguments of the handler as text; the same for handlers that take the same arguments."""
         if self._schema is None:
@@ -211,6 +216,11 @@ class NamedDefinition(Definition):
     @property
     def roots(self) -> None:
         """Templates may start with any argument."""
+
+    @property
+    def takes_connection(self) -> bool:
+        """The handler's parameters are not known here, so all names are arguments."""
+        return False
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Validate that the arguments can be stored."""

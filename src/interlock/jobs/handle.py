@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         async def status_of(self, job: int) -> JobStatus: ...
         async def progress_of(self, job: int) -> Progress | None: ...
         def logs(self, job: int, *, after: int, follow: bool) -> AsyncIterator[LogLine]: ...
+        async def ensure_committed(self, job: int, accepted_at: float | None) -> None: ...
 
 
 __all__ = ["Handle", "JobStatus"]
@@ -72,10 +73,15 @@ class JobStatus(NamedTuple):
 class Handle(Generic[R_co]):
     """One job: ``await handle.result(wait=60)``. It follows the job to the one that superseded it, if one did."""
 
-    __slots__ = ("_jobs", "id")
+    __slots__ = ("_accepted_at", "_jobs", "_uncommitted", "id")
 
-    def __init__(self, jobs: JobReader, job: int) -> None:
+    def __init__(
+        self, jobs: JobReader, job: int, *, uncommitted: bool = False, accepted_at: float | None = None
+    ) -> None:
         self._jobs = jobs
+        self._uncommitted = uncommitted
+        """Whether it was enqueued in a caller's transaction, of whose commit nothing is known yet."""
+        self._accepted_at = accepted_at
         self.id = job
         """The ID of the job. Any process that shares the store can create a handle of it: ``jobs.handle(id)``."""
 
@@ -85,22 +91,33 @@ class Handle(Generic[R_co]):
         Raises :class:`JobFailedError` if it failed permanently or was quarantined, :class:`JobCancelledError` if it was
         cancelled or discarded, :class:`JobTimeoutError` if it has not ended within ``wait``, and
         :class:`ResultGoneError` if the result is no longer kept. Inside a handler, raises :class:`DeadlockError` if the
-        job could not run before the handler has ended.
+        job could not run before the handler has ended. Raises :class:`NotFoundError` if the job was enqueued in a
+        transaction that has not been committed, or was rolled back; so do the other methods.
         """
+        await self._ensure_committed()
         result: R_co = await self._jobs.result_of(self.id, wait)
         return result
 
     async def status(self) -> JobStatus:
         """The status of the job; raises :class:`NotFoundError` once it is no longer kept."""
+        await self._ensure_committed()
         return await self._jobs.status_of(self.id)
 
     async def progress(self) -> Progress | None:
         """How far the job has come, as its handler last reported; None if it has reported nothing."""
+        await self._ensure_committed()
         return await self._jobs.progress_of(self.id)
 
-    def logs(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[LogLine]:
+    async def logs(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[LogLine]:
         """The lines of the job's log; see :meth:`Jobs.logs`."""
-        return self._jobs.logs(self.id, after=after, follow=follow)
+        await self._ensure_committed()
+        async for line in self._jobs.logs(self.id, after=after, follow=follow):
+            yield line
+
+    async def _ensure_committed(self) -> None:
+        if self._uncommitted:
+            await self._jobs.ensure_committed(self.id, self._accepted_at)
+            self._uncommitted = False
 
     def __repr__(self) -> str:
         return f"<Handle of job {self.id}>"

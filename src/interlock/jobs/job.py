@@ -11,6 +11,7 @@ from interlock.ports.jobs import NewJob
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
 
+    from interlock.connections import Connection
     from interlock.jobs.definition import Definition
     from interlock.jobs.handle import Handle
     from interlock.jobs.options import JobChanges, JobOptions
@@ -96,18 +97,42 @@ class NewJobs(Sequence[NewJob]):
 class Job(Generic[P, R]):
     """A job that the app defines. Calling it calls the function; ``enqueue`` has a worker run it."""
 
-    def __init__(self, jobs: Enqueuer, definition: Definition, chosen: JobOptions | None = None) -> None:
+    def __init__(
+        self,
+        jobs: Enqueuer,
+        definition: Definition,
+        chosen: JobOptions | None = None,
+        connection: Connection | None = None,
+    ) -> None:
         self.jobs = jobs
         """Where it was defined."""
         self.definition = definition
         self.chosen = chosen or definition.options
         """The options of everything enqueued through this object."""
+        self.connection = connection
+        """The caller's own connection, in whose transaction it is enqueued; None for the app's own."""
         self.name = definition.name
         functools.update_wrapper(self, definition.function, updated=())
 
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Have a worker run it. Durable when this returns; with invalid arguments nothing is stored."""
-        return await self.jobs.enqueue(Call(self, args, kwargs))
+    @overload
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]: ...
+
+    @overload
+    async def enqueue(self, *args: Any, connection: Connection, **kwargs: Any) -> Handle[R]: ...
+
+    async def enqueue(self, *args: Any, **kwargs: Any) -> Handle[R]:
+        """Have a worker run it. Durable when this returns; with invalid arguments nothing is stored.
+
+        With ``connection=`` the job belongs to the transaction of that connection, and exists if and when it commits.
+        A handler's own parameter called ``connection`` has precedence: use ``options(connection=…)`` then. That form
+        is also the one whose arguments type checkers check.
+        """
+        return await self.jobs.enqueue(self._call(args, kwargs))
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
+        if "connection" in kwargs and self.definition.takes_connection:
+            return Call(self.options(connection=kwargs.pop("connection")), args, kwargs)
+        return Call(self, args, kwargs)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The job with these arguments, not yet enqueued: ``await jobs.enqueue_many([job.call(…), …])``."""
@@ -117,10 +142,12 @@ class Job(Generic[P, R]):
         """The same job with other options: ``await job.options(priority=80, delay=30).enqueue(…)``.
 
         ``delay`` counts from when the job is accepted; ``at`` is an aware datetime. Of ``retry`` only the numbers
-        travel with the job; the worker's own code decides which errors are transient or permanent.
+        travel with the job; the worker's own code decides which errors are transient or permanent. ``connection`` is
+        the caller's own: the job is enqueued in its transaction, and exists if and when that commits.
         """
-        chosen = self.chosen.changed(self.name, self.definition.roots, changes)
-        return type(self)(self.jobs, self.definition, chosen)
+        connection = changes.pop("connection", self.connection)
+        chosen = self.chosen.changed(self.name, self.definition.roots, changes) if changes else self.chosen
+        return type(self)(self.jobs, self.definition, chosen, connection)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the function here and now."""

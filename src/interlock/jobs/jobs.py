@@ -8,6 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overload
 
 from interlock.arguments import checked_key, checked_limit, checked_line_number, checked_wait
+from interlock.connections import run_steps, run_steps_blocking
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.jobs.definition import Definition, NamedDefinition
 from interlock.jobs.engine import JobEngine
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from interlock.arguments import Seconds, Wait
     from interlock.clock import Clock
+    from interlock.connections import Connection
     from interlock.explanation import Explanation
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.views import JobView, LogLine, Progress
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from interlock.operations import BulkResult, Operations
     from interlock.ports.jobs import Outcome
     from interlock.ports.store import Store
+    from interlock.ports.transactions import EnqueuedInTransaction, Steps
     from interlock.reasons import Reason
     from interlock.settings import Settings
     from interlock.store_client import StoreClient
@@ -177,47 +180,98 @@ class Jobs(Service[JobEngine]):
                 remedy="Pass them to job.call(…).",
             )
         self._check(call)
+        if call.job.connection is not None:
+            (handle,) = await self._enqueue_in_transaction([call], call.job.connection)
+            return handle
         (number,) = await self._running.enqueue([call])
         return Handle(self, number)
 
     @overload
-    async def enqueue_many(self, calls: tuple[Call[R1], Call[R2]], /) -> tuple[Handle[R1], Handle[R2]]: ...  # type: ignore[overload-overlap]
+    async def enqueue_many(  # type: ignore[overload-overlap]
+        self, calls: tuple[Call[R1], Call[R2]], /, *, connection: Connection | None = None
+    ) -> tuple[Handle[R1], Handle[R2]]: ...
 
     @overload
     async def enqueue_many(  # type: ignore[overload-overlap]
-        self, calls: tuple[Call[R1], Call[R2], Call[R3]], /
+        self, calls: tuple[Call[R1], Call[R2], Call[R3]], /, *, connection: Connection | None = None
     ) -> tuple[Handle[R1], Handle[R2], Handle[R3]]: ...
 
     @overload
     async def enqueue_many(  # type: ignore[overload-overlap]
-        self, calls: tuple[Call[R1], Call[R2], Call[R3], Call[R4]], /
+        self, calls: tuple[Call[R1], Call[R2], Call[R3], Call[R4]], /, *, connection: Connection | None = None
     ) -> tuple[Handle[R1], Handle[R2], Handle[R3], Handle[R4]]: ...
 
     @overload
     async def enqueue_many(  # type: ignore[overload-overlap]
-        self, calls: tuple[Call[R1], Call[R2], Call[R3], Call[R4], Call[R5]], /
+        self, calls: tuple[Call[R1], Call[R2], Call[R3], Call[R4], Call[R5]], /, *, connection: Connection | None = None
     ) -> tuple[Handle[R1], Handle[R2], Handle[R3], Handle[R4], Handle[R5]]: ...
 
     @overload
     async def enqueue_many(  # type: ignore[overload-overlap]
-        self, calls: tuple[Call[R1], Call[R2], Call[R3], Call[R4], Call[R5], Call[R6]], /
+        self,
+        calls: tuple[Call[R1], Call[R2], Call[R3], Call[R4], Call[R5], Call[R6]],
+        /,
+        *,
+        connection: Connection | None = None,
     ) -> tuple[Handle[R1], Handle[R2], Handle[R3], Handle[R4], Handle[R5], Handle[R6]]: ...
 
     @overload
-    async def enqueue_many(self, calls: Iterable[Call[R]], /) -> builtins.list[Handle[R]]: ...
+    async def enqueue_many(
+        self, calls: Iterable[Call[R]], /, *, connection: Connection | None = None
+    ) -> builtins.list[Handle[R]]: ...
 
-    async def enqueue_many(self, calls: Iterable[Call[Any]], /) -> Any:
+    async def enqueue_many(self, calls: Iterable[Call[Any]], /, *, connection: Connection | None = None) -> Any:
         """Enqueue several jobs, all or none, in this order. Returns a handle of each.
 
         A tuple of up to six calls of different jobs gives a tuple of handles, each typed like its job:
         ``report, mail = await jobs.enqueue_many((build.call(7), send.call("a@b")))``. Any other iterable gives a list.
+
+        With ``connection=``, the caller's own, the jobs belong to its transaction, and exist if and when it commits.
         """
         given = builtins.list(calls)
         for call in given:
             self._check(call)
-        ids = await self._running.enqueue(given) if given else []
-        handles: builtins.list[Handle[Any]] = [Handle(self, job_id) for job_id in ids]
+        connection = _connection_of(given, connection)
+        handles: builtins.list[Handle[Any]]
+        if connection is not None:
+            handles = await self._enqueue_in_transaction(given, connection)
+        else:
+            ids = await self._running.enqueue(given) if given else []
+            handles = [Handle(self, job_id) for job_id in ids]
         return tuple(handles) if isinstance(calls, tuple) else handles
+
+    async def _enqueue_in_transaction(
+        self, calls: Sequence[Call[Any]], connection: Connection
+    ) -> builtins.list[Handle[Any]]:
+        return self._uncommitted(calls, await run_steps(connection, self._steps(calls)))
+
+    def enqueue_on(self, connection: Connection, calls: Iterable[Call[R]], /) -> builtins.list[Handle[R]]:
+        """Enqueue jobs in the transaction of a synchronous connection. Needs neither an event loop nor an open app."""
+        given = builtins.list(calls)
+        for call in given:
+            self._check(call)
+        connection = _connection_of(given, connection) or connection
+        return self._uncommitted(given, run_steps_blocking(connection, self._steps(given)))
+
+    def _steps(self, calls: Sequence[Call[Any]]) -> Steps[EnqueuedInTransaction]:
+        # The store assigns the IDs.
+        return self._store_client.store.jobs.enqueue_in_transaction([call.new(0) for call in calls])
+
+    def _uncommitted(self, calls: Sequence[Call[Any]], accepted: EnqueuedInTransaction) -> builtins.list[Handle[Any]]:
+        if self._engine is not None:
+            for call in calls:
+                self._engine.metrics.of(call.job.name).enqueued_in_transaction += 1
+        return [Handle(self, job_id, uncommitted=True, accepted_at=accepted.at) for job_id in accepted.ids]
+
+    async def ensure_committed(self, job: int, accepted_at: float | None) -> None:
+        """Raise ``NotFoundError`` if a job that was enqueued in a caller's transaction does not exist."""
+        view = await self._running.repeat(lambda: self._running.insight.get(job))
+        if view is None or (accepted_at is not None and view.enqueued_at != accepted_at):
+            raise NotFoundError(
+                f"Job {job} does not exist: the transaction in which it was enqueued has not been committed, or was"
+                " rolled back; or the job ended long ago and is no longer kept.",
+                remedy="Commit the transaction first.",
+            )
 
     def _check(self, call: Call[Any]) -> None:
         if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
@@ -406,6 +460,20 @@ class JobDecorator:
         local = frame.f_back.f_locals if frame is not None and frame.f_back is not None else None
         definition = Definition(function, self._options, name=self._name, local=local)
         return self._jobs.define(definition, self._aliases)
+
+
+def _connection_of(calls: Sequence[Call[Any]], given: Connection | None) -> Connection | None:
+    """The connection for calls that are enqueued together: the one that was given, or the one that they all have."""
+    found = {id(call.job.connection): call.job.connection for call in calls}
+    if given is not None:
+        found.pop(id(None), None)
+        found[id(given)] = given
+    if len(found) > 1:
+        raise MisuseError(
+            "The calls belong to different connections.",
+            remedy="Pass one connection to enqueue_many, or enqueue them apart.",
+        )
+    return next(iter(found.values()), None)
 
 
 def _number(job: object) -> int:

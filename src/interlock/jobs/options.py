@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from interlock.arguments import Seconds
+    from interlock.connections import Connection
     from interlock.ports.limits import Use
 
 __all__ = ["JobChanges", "JobDefinitionOptions", "JobOptions", "Lane", "checked_aliases", "checked_name"]
@@ -58,6 +59,7 @@ class JobChanges(_Shared, total=False):
 
     delay: Seconds
     at: datetime
+    connection: Connection | None
 
 
 @dataclass(frozen=True, slots=True)

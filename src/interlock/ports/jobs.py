@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from interlock.ports.job_logs import JobReport, LogBounds
     from interlock.ports.journal import Attribution
     from interlock.ports.limits import Use
+    from interlock.ports.transactions import EnqueuedInTransaction, Steps
 
 __all__ = [
     "MAX_ARGUMENT_BYTES",
@@ -362,6 +363,16 @@ class JobStore(Protocol):
 
         Takes no lock that another enqueue could wait for. With ``again``, jobs that an earlier call stored are left as
         they are, so a call whose answer was lost can be repeated. Jobs of one call take their positions in its order.
+        """
+        ...
+
+    def enqueue_in_transaction(self, jobs: Sequence[NewJob]) -> Steps[EnqueuedInTransaction]:
+        """Accept jobs on a caller's own connection, as steps; see ``ports.transactions``. Their IDs are ignored.
+
+        The jobs exist if and when the caller's transaction commits, and workers are notified then. Otherwise as
+        ``enqueue``. Needs neither an open store nor an event loop. Raises ``CapabilityError`` if the store is not in a
+        database, and ``MisuseError`` if the connection leads to another database than this store's; what identifies a
+        database on PostgreSQL is known only once the store has been open.
         """
         ...
 

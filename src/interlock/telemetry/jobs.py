@@ -20,10 +20,12 @@ __all__ = ["JobMetrics", "JobTally"]
 class JobTally:
     """Metrics of one job name."""
 
-    __slots__ = ("durations", "enqueued", "outcomes")
+    __slots__ = ("durations", "enqueued", "enqueued_in_transaction", "outcomes")
 
     def __init__(self) -> None:
         self.enqueued = 0
+        self.enqueued_in_transaction = 0
+        """Jobs enqueued on callers' own connections, whether or not their transactions were committed."""
         self.outcomes: dict[Outcome, int] = {}
         """Fetched jobs that ended in this process, by outcome; jobs that never started do not count."""
         self.durations = Durations()
@@ -71,6 +73,11 @@ class JobMetrics(Collector):
 
         name = f"{self.prefix}_{{}}".format
         enqueued = CounterMetricFamily(name("jobs_enqueued"), "Jobs accepted by the store.", labels=["store", "job"])
+        in_transaction = CounterMetricFamily(
+            name("jobs_enqueued_in_transaction"),
+            "Jobs enqueued on callers' own connections, committed or not.",
+            labels=["store", "job"],
+        )
         finished = CounterMetricFamily(
             name("jobs_finished"), "Fetched jobs that were run, by outcome.", labels=["store", "job", "outcome"]
         )
@@ -79,10 +86,11 @@ class JobMetrics(Collector):
         )
         for job, tally in list(self.tallies.items()):
             enqueued.add_metric([self.store, job], tally.enqueued)
+            in_transaction.add_metric([self.store, job], tally.enqueued_in_transaction)
             for outcome, count in list(tally.outcomes.items()):
                 finished.add_metric([self.store, job, str(outcome)], count)
             durations.add_metric([self.store, job], tally.durations.buckets(), tally.durations.total)
-        yield from (enqueued, finished, durations)
+        yield from (enqueued, in_transaction, finished, durations)
         waits = HistogramMetricFamily(name("jobs_waiting_seconds"), "Time from due to start.", labels=["store"])
         waits.add_metric([self.store], self.waits.buckets(), self.waits.total)
         yield waits

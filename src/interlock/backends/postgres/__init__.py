@@ -109,7 +109,11 @@ class PostgresStore:
         """Detect a pooler, and check the schema."""
         async with self._server.probed(self._settings.store_wait) as connection:
             status = await self.migrations.read(connection)
+            if not status.empty:
+                self.jobs.identity = await self.migrations.read_identity(connection)
         await self.migrations.ensure(status)
+        if status.empty:
+            self.jobs.identity = await self.migrations.identity()
 
     async def close(self) -> None:
         """Close all connections."""

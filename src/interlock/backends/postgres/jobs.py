@@ -14,6 +14,7 @@ from interlock.backends.postgres.job_enqueue import JobEnqueue
 from interlock.backends.postgres.job_fetch import JobFetch
 from interlock.backends.postgres.job_logs import append_logs
 from interlock.backends.postgres.job_operations import JobOperations
+from interlock.backends.postgres.job_transactions import enqueue_steps
 from interlock.backends.postgres.job_vacuum import JobVacuum
 from interlock.backends.postgres.queries import JobQueries
 from interlock.backends.postgres.ready_notifications import ReadyNotifications
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         SessionEnded,
     )
     from interlock.ports.journal import Attribution
+    from interlock.ports.transactions import EnqueuedInTransaction, Steps
     from interlock.settings import Settings
 
 __all__ = ["PostgresJobs"]
@@ -67,6 +69,8 @@ class PostgresJobs:
         self._operate = JobOperations(self._operations, *which, self._fetch)
         self._ready_notifications = ReadyNotifications(messages, self._fetch.lower)
         self._vacuum = JobVacuum(pool, self._upkeep, wait)
+        self.identity: str | None = None
+        """What distinguishes this database from others; None before the store was opened."""
 
     async def ids(self, count: int) -> range:
         """Draw unique IDs."""
@@ -75,6 +79,10 @@ class PostgresJobs:
     async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
         """Accept jobs. Calls that come at the same time are batched; short lists do not wait for long ones."""
         await self._enqueue.enqueue(jobs, again=again)
+
+    def enqueue_in_transaction(self, jobs: Sequence[NewJob]) -> Steps[EnqueuedInTransaction]:
+        """Accept jobs on a caller's own connection."""
+        return enqueue_steps(jobs, self._namespace, self.identity)
 
     def enqueued(self, queues: Iterable[str]) -> None:
         """Note that these queues have new jobs, so that this process's fetches scan from the start."""

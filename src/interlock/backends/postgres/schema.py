@@ -55,7 +55,7 @@ _REVOKE = "revoke all on all functions in schema interlock from public"
 _OWNERS_FUNCTIONS = "interlock.job_make_days(bigint), interlock.job_drop_day(text, bigint), interlock.follow_timeline()"
 _ENQUEUE = (
     "interlock.enqueue(text, jsonb, text, text, integer, double precision, timestamptz, jsonb, text, boolean,"
-    " double precision, jsonb, text)"
+    " double precision, jsonb, text), interlock.enqueue_many(json, text), interlock.store_identity()"
 )
 # So that workers may vacuum.
 _MAINTAIN = "grant maintain on all tables in schema interlock to {role}"
@@ -81,6 +81,12 @@ _APPLIED = "select version, checksum, extract(epoch from applied_at)::float8 fro
 _APPLIED_FUNCTIONS = """
 select version, checksum, extract(epoch from applied_at)::float8 from interlock.function_set
 order by version desc limit 1
+"""
+# The same as interlock.store_identity(), which an older schema does not have.
+_IDENTITY = """
+select concat_ws('.', (select d.oid from pg_catalog.pg_database d where d.datname = current_database()),
+                 (select (extract(epoch from m.applied_at) * 1000000)::bigint from interlock.migration m
+                  where m.version = 1))
 """
 _NOTE_MIGRATION = "insert into interlock.migration (version, name, checksum) values ({version}, '{name}', '{checksum}')"
 _NOTE_FUNCTIONS = """
@@ -174,6 +180,14 @@ class PostgresMigrations:
                     return await do(connection)
             finally:
                 connection.terminate()
+
+    async def identity(self) -> str:
+        """Return what distinguishes this database from others."""
+        return await self._in_transaction(self.read_identity, self._wait)
+
+    async def read_identity(self, connection: Any) -> str:
+        """The same, read in the connection's transaction."""
+        return str(await connection.fetchval(_IDENTITY))
 
     async def read(self, connection: Any) -> SchemaStatus:
         """Return what is applied and what is pending, read in the connection's transaction."""

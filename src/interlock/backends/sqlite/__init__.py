@@ -109,6 +109,7 @@ class SqliteStore:
         jobs = SqliteJobs(
             self._writer.run, self._reader.run, news, self._settings.namespace, self._clock, self._next_fence
         )
+        jobs.path = self._file.path
         jobs.ready_watcher = ReadyWatcher(jobs.rows, news, messages.watch_closely, messages.check_now)
         messages.watchers.append(jobs.ready_watcher.look)
         messages.sources.append(jobs.ready_watcher.due_owners)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from interlock.backends.sqlite import job_acknowledge, job_fetch, job_logs, job_operations, job_vacuum
 from interlock.backends.sqlite.job_enqueue import enqueue
 from interlock.backends.sqlite.job_rows import JobRows
+from interlock.backends.sqlite.job_transactions import enqueue_steps
 from interlock.ports.jobs import FetchResult
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from interlock.backends.sqlite.job_notifier import JobNotifier
     from interlock.backends.sqlite.job_ready_watcher import ReadyWatcher
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
         SessionEnded,
     )
     from interlock.ports.journal import Attribution
+    from interlock.ports.transactions import Database, EnqueuedInTransaction, Steps
 
 __all__ = ["SqliteJobs"]
 
@@ -64,6 +67,8 @@ class SqliteJobs:
         self._draw_fence = draw_fence
         self.ready_watcher: ReadyWatcher | None = None
         """Set if other processes may use the same store."""
+        self.path: Path | None = None
+        """The store's file; None if it is in memory."""
         self.on_ready = notifier.on_ready
 
     def rows(self, db: sqlite3.Connection) -> JobRows:
@@ -77,6 +82,14 @@ class SqliteJobs:
     async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
         """Enqueue jobs."""
         await self._do(lambda rows: enqueue(rows, jobs, again=again))
+
+    def enqueue_in_transaction(self, jobs: Sequence[NewJob]) -> Steps[EnqueuedInTransaction]:
+        """Enqueue jobs on a caller's own connection."""
+
+        def rows(database: Database) -> JobRows:
+            return self.rows(cast("sqlite3.Connection", database))  # it has what enqueuing needs
+
+        return enqueue_steps(jobs, self.path, rows)
 
     async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
         """Fetch jobs for a session."""

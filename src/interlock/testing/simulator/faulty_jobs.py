@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         SessionEnded,
     )
     from interlock.ports.journal import Attribution
+    from interlock.ports.transactions import EnqueuedInTransaction, Steps
     from interlock.testing.simulator.watcher import Watcher
     from interlock.testing.simulator.wire import Wire
 
@@ -72,6 +73,10 @@ class FaultyJobs:
             self._watcher.saw(JobsEnqueued, jobs)
 
         await self._call("enqueue", [f"j{job.id}" for job in jobs], operation)
+
+    def enqueue_in_transaction(self, jobs: Sequence[NewJob]) -> Steps[EnqueuedInTransaction]:
+        """Accept jobs on a caller's own connection, which is none of this wire."""
+        return self._jobs.enqueue_in_transaction(jobs)
 
     async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
         """Give jobs to a session."""

@@ -61,6 +61,7 @@ class JobQueries(Queries, package=_PACKAGE, files=("jobs",)):
     ids: str
     enqueue: str
     enqueue_again: str
+    enqueue_in_transaction: str
     fetch: str
     acknowledge: str
     acknowledge_followed: str

@@ -14,6 +14,12 @@ select interlock.job_enqueue_again($1, row(
     $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
     $20, $21)::interlock.new_jobs, $22)
 
+-- name: enqueue_in_transaction
+-- Accept jobs on a caller's own connection. Null if it leads to another database than the app's. The parameters are cast
+-- from text, because a caller's connection may encode JSON in its own way.
+select case when coalesce($1::text = interlock.store_identity(), true)
+            then interlock.enqueue_many($2::text::json, $3::text) end
+
 -- name: fetch
 -- Fetch jobs for a session. The last three columns belong to the whole fetch and are set in the first row only. Without a
 -- job there is one row, and its other columns are null.

@@ -1,0 +1,1 @@
+"""Enqueuing in a caller's own transaction, by every driver."""
