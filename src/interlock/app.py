@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from interlock.record_strategies import StrategyChoice
     from interlock.records import Machine, Records
     from interlock.records.engine import RecordEngine
+    from interlock.schedules import Schedules
+    from interlock.schedules.options import CronOptions, ScheduleOptions
     from interlock.service import Service
     from interlock.settings import SettingsChanges
     from interlock.telemetry.pipelines import PipelineMetrics
@@ -111,11 +113,16 @@ class App:
         self._events: Events | None = None
         if self._jobs is not None and Events.needs in store.capabilities:
             self._events = Events(store_clients[url], jobs=self._jobs)
+        self._schedules: Schedules | None = None
+        if self._jobs is not None:
+            from interlock.schedules import Schedules
+
+            self._schedules = Schedules(store_clients[url], jobs=self._jobs)
         self.insight = Insight(
             store, locks=store_clients[places[Locks]].store, claims=store_clients[places[Claims]].store
         )
         """Questions about all of it."""
-        for concept in (self.locks, self.claims, self.limits, self._jobs, self._events):
+        for concept in (self.locks, self.claims, self.limits, self._jobs, self._events, self._schedules):
             if concept is not None:
                 concept.explain_with(self.insight.explain)
         self._durable = store_clients[url]
@@ -157,6 +164,13 @@ class App:
         return self._events
 
     @property
+    def schedules(self) -> Schedules:
+        """Cron expressions and intervals that enqueue jobs."""
+        if self._schedules is None:
+            raise self._lacks("schedules")
+        return self._schedules
+
+    @property
     def journal(self) -> Journal:
         """Who changed what, when and why."""
         if self._journal is None:
@@ -188,6 +202,17 @@ class App:
     def job(self, *function: Never, **how: Unpack[JobDefinitionOptions]) -> JobDecorator:
         """A decorator that makes a job of a function: ``@app.job(lane="{repo}#{number}")``; see :meth:`Jobs.job`."""
         return self.jobs.job(*function, **how)
+
+    def cron(self, expression: str, /, **how: Unpack[CronOptions]) -> JobDecorator:
+        """A decorator that defines a job and runs it by the clock: ``@app.cron("*/5 * * * *", timezone=…)``.
+
+        See :meth:`Schedules.cron`.
+        """
+        return self.schedules.cron(expression, **how)
+
+    def every(self, interval: Seconds, /, **how: Unpack[ScheduleOptions]) -> JobDecorator:
+        """A decorator for a job that runs at an interval: ``@app.every(30)``; see :meth:`Schedules.every`."""
+        return self.schedules.every(interval, **how)
 
     def worker(
         self, *, concurrency: int = 50, queues: Iterable[str] = ("default",), finish_within: Wait = 25.0
@@ -368,6 +393,8 @@ class App:
             parts.append(self._jobs)
         if self._events is not None:
             parts.append(self._events)
+        if self._schedules is not None:
+            parts.append(self._schedules)
         async with AsyncExitStack() as stack:
             for part in parts:
                 await stack.enter_async_context(part)
@@ -396,6 +423,8 @@ class App:
             collectors += [self._jobs.metrics, self._jobs.journal_metrics]
         if self._events is not None:
             collectors.append(self._events.metrics)
+        if self._schedules is not None:
+            collectors.append(self._schedules.metrics)
         if self._pipeline_metrics is not None:
             collectors.append(self._pipeline_metrics)
         return Together(*collectors)

@@ -18,5 +18,7 @@ SHARING = {
     conformance.PipelinesConformance,
     conformance.RecordStoreConformance,
     conformance.RecordsConformance,
+    conformance.ScheduleStoreConformance,
+    conformance.SchedulesConformance,
 }
 """Those whose tests have a namespace of their own each, so that they can share a place."""

@@ -27,6 +27,8 @@ from interlock.testing.conformance import (
     ProcessConformance,
     RecordsConformance,
     RecordStoreConformance,
+    SchedulesConformance,
+    ScheduleStoreConformance,
 )
 from tests.conformance.suites import SUITES
 from tests.databases import new_database
@@ -110,6 +112,14 @@ class TestEvents(_OnStoresOfJobs, EventsConformance):
 
 
 class TestJournalStore(_OnStoresOfJobs, JournalStoreConformance):
+    pass
+
+
+class TestScheduleStore(_OnStoresOfJobs, ScheduleStoreConformance):
+    pass
+
+
+class TestSchedules(_OnStoresOfJobs, SchedulesConformance):
     pass
 
 

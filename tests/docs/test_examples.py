@@ -28,6 +28,7 @@ from interlock.telemetry.journal import JournalMetrics
 from interlock.telemetry.limits import LimitMetrics
 from interlock.telemetry.metrics import LockMetrics, Together
 from interlock.telemetry.pipelines import PipelineMetrics
+from interlock.telemetry.schedules import ScheduleMetrics
 from interlock.telemetry.web import WebMetrics
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +167,10 @@ def test_every_documented_log_event_exists() -> None:
 
 def test_every_metric_is_documented() -> None:
     names = set()
-    kinds = (LockMetrics, ClaimMetrics, LimitMetrics, JobMetrics, EventMetrics, JournalMetrics, PipelineMetrics)
+    kinds = (
+        *(LockMetrics, ClaimMetrics, LimitMetrics, JobMetrics, EventMetrics),
+        *(JournalMetrics, PipelineMetrics, ScheduleMetrics),
+    )
     for family in Together(*(kind("memory") for kind in kinds), WebMetrics()).collect():
         names.add(f"{family.name}_total" if family.type == "counter" else family.name)
 

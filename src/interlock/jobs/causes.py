@@ -1,14 +1,16 @@
 """What enqueued a job: an event, a schedule, the handler of another job, or the end of another job.
 
 It is stored as a short text, such as ``event:7``, ``job:12`` or ``job:12;event:7``: the part after the semicolon is the
-event that the whole chain goes back to.
+event that the whole chain goes back to. A schedule is stored with the time of its firing, in seconds since 1970:
+``schedule:nightly@1800000000``.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
-__all__ = ["Cause", "caused_by_event", "caused_by_job", "read_cause"]
+__all__ = ["Cause", "caused_by_event", "caused_by_job", "caused_by_schedule", "read_cause"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Cause:
     """The ID of that event or job, or the name of the schedule."""
     event: int | None
     """The ID of the event that it goes back to, if there is one."""
+    at: float | None = None
+    """The time of the schedule for which it was enqueued, in seconds since 1970."""
 
     @property
     def job(self) -> int | None:
@@ -30,6 +34,8 @@ class Cause:
 
     def __str__(self) -> str:
         """The stored text."""
+        if self.at is not None:
+            return caused_by_schedule(self.ref, self.at)
         text = f"{self.kind}:{self.ref}"
         return text if self.event is None or self.kind == "event" else f"{text};event:{self.event}"
 
@@ -44,11 +50,21 @@ def caused_by_job(job: int, event: int | None) -> str:
     return f"job:{job}" if event is None else f"job:{job};event:{event}"
 
 
+def caused_by_schedule(schedule: str, at: float) -> str:
+    """The cause of the jobs of a firing, as stored: the schedule, and the time that the firing is for."""
+    return f"schedule:{schedule}@{at:.6f}"
+
+
 def read_cause(text: str) -> Cause | None:
     """The stored cause of a job; None for none."""
     first, _, last = text.partition(";")
     kind, separator, ref = first.partition(":")
     if not separator:
         return None
+    if kind == "schedule":
+        name, _, at = ref.partition("@")
+        with suppress(ValueError):
+            return Cause(kind, name, None, float(at))
+        return Cause(kind, name, None)
     event = last.removeprefix("event:") if last else ref if kind == "event" else ""
     return Cause(kind, ref, int(event) if event.isdecimal() else None)

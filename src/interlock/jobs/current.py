@@ -191,6 +191,12 @@ class CurrentJob:
         self.follow_ups = [*listed, *calls]
 
     @property
+    def scheduled_for(self) -> datetime | None:
+        """The time of the schedule that enqueued it, for which it was enqueued; None if no schedule did."""
+        cause = self.cause
+        return None if cause is None or cause.at is None else as_datetime(cause.at)
+
+    @property
     def log(self) -> JobLog:
         """The job's log: call it, ``job.log("copied %d files", count)``, or use it as a logger, ``job.log.warning(…)``.
 

@@ -18,10 +18,11 @@ from interlock.telemetry.jobs import JobMetrics
 from interlock.telemetry.journal import JournalMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from interlock.jobs.definition import Definition
     from interlock.jobs.job import Call
+    from interlock.jobs.worker.chore import Health
     from interlock.jobs.worker.coordinator import Coordinator
     from interlock.ports.jobs import NewJob
     from interlock.sessions import Session
@@ -97,6 +98,10 @@ class JobEngine:
         """The jobs that callers may run directly."""
         self.fetchers: list[SessionListener] = []
         """The fetchers of the open workers."""
+        self.chores: list[Callable[[Health], Coroutine[Any, Any, None]]] = []
+        """Background work of other concepts, for as long as the process has a worker."""
+        self.before_drain: list[Callable[[], Awaitable[object]]] = []
+        """What a drain does first, so that it finds all jobs that are due."""
         self.coordinator: Coordinator | None = None
         """What the workers share."""
         self.end_watcher = EndWatcher(store_client, self.jobs, self.watch_messages)

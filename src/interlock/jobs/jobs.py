@@ -439,9 +439,18 @@ async def explain_with(jobs: Jobs, kind: str, ref: str) -> Explanation[Reason]:
 class JobDecorator:
     """Defines a job from the function that it decorates."""
 
-    __slots__ = ("_aliases", "_jobs", "_name", "_options")
+    __slots__ = ("_added", "_aliases", "_jobs", "_name", "_options")
 
-    def __init__(self, jobs: Jobs, name: str | None, options: JobOptions, aliases: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        jobs: Jobs,
+        name: str | None,
+        options: JobOptions,
+        aliases: Sequence[str] = (),
+        *,
+        added: Callable[[Job[..., Any]], None] | None = None,
+    ) -> None:
+        self._added = added
         self._aliases = aliases
         self._jobs = jobs
         self._name = name
@@ -459,7 +468,10 @@ class JobDecorator:
         # Types that are local to the enclosing function are found too.
         local = frame.f_back.f_locals if frame is not None and frame.f_back is not None else None
         definition = Definition(function, self._options, name=self._name, local=local)
-        return self._jobs.define(definition, self._aliases)
+        job = self._jobs.define(definition, self._aliases)
+        if self._added is not None:
+            self._added(job)
+        return job
 
 
 def _connection_of(calls: Sequence[Call[Any]], given: Connection | None) -> Connection | None:

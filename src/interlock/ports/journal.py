@@ -62,6 +62,18 @@ class Action(StrEnum):
     CLAIM_FORGET = "claim.forget"
     CURSOR_FORGET = "cursor.forget"
     EVENT_REPLAY = "event.replay"
+    SCHEDULE_SAVE = "schedule.save"
+    SCHEDULE_PAUSE = "schedule.pause"
+    SCHEDULE_RESUME = "schedule.resume"
+    SCHEDULE_DELETE = "schedule.delete"
+    SCHEDULE_TRIGGER = "schedule.trigger"
+    SCHEDULE_BACKFILL = "schedule.backfill"
+    SCHEDULE_DECLARE = "schedule.declare"
+    """The code of a program declares it for the first time, or differently than before."""
+    SCHEDULE_SWITCH_OFF = "schedule.switch_off"
+    """It cannot work."""
+    SCHEDULE_SWITCH_ON = "schedule.switch_on"
+    """It can work again."""
     RECORD_CREATE = "record.create"
     RECORD_EDIT = "record.edit"
     RECORD_UPDATE = "record.update"
@@ -74,7 +86,7 @@ class Action(StrEnum):
 
     @property
     def subject_kind(self) -> str:
-        """The kind of subject: job, lane, lock, claim, cursor, event or record."""
+        """The kind of subject: job, lane, lock, claim, cursor, event, schedule or record."""
         return self.partition(".")[0]
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from interlock.ports.pipelines import PipelineStore
     from interlock.ports.record_insight import RecordInsight
     from interlock.ports.records import RecordStore
+    from interlock.ports.schedules import ScheduleStore
     from interlock.ports.sessions import SessionStore
 
 __all__ = ["Capability", "Store"]
@@ -94,6 +95,11 @@ class Store(Protocol):
     @property
     def events(self) -> EventStore:
         """Deliveries and the jobs that they caused. Requires EVENTS."""
+        ...
+
+    @property
+    def schedules(self) -> ScheduleStore:
+        """Cron expressions and intervals that enqueue jobs. Requires JOBS and JOURNAL."""
         ...
 
     @property

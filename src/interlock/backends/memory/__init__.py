@@ -19,6 +19,7 @@ from interlock.backends.memory.messages import MemoryMessages
 from interlock.backends.memory.pipelines import memory_pipelines
 from interlock.backends.memory.record_insight import memory_record_insight
 from interlock.backends.memory.records import memory_records
+from interlock.backends.memory.schedules import memory_schedules
 from interlock.backends.memory.sessions import MemorySessions
 from interlock.clock import Clock, SystemClock
 from interlock.errors import InvalidArgumentError
@@ -85,6 +86,7 @@ class MemoryStore:
         self.sessions.on_end += [self.messages.session_ended, self.locks.session_ended, self.limits.session_ended]
         self.jobs = memory_jobs(database, clock, self.sessions, self.messages, fences)
         self.events = memory_events(self.jobs)
+        self.schedules = memory_schedules(self.jobs)
         self.insight = memory_insight(self.jobs)
         self.sessions.sweepers += [self.claims.sweep, self.limits.sweep]
 

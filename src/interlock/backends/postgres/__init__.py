@@ -23,6 +23,7 @@ from interlock.backends.postgres.pool import Pool
 from interlock.backends.postgres.reader import Reader
 from interlock.backends.postgres.record_insight import PostgresRecordInsight
 from interlock.backends.postgres.records import PostgresRecords
+from interlock.backends.postgres.schedules import PostgresSchedules
 from interlock.backends.postgres.schema import PostgresMigrations
 from interlock.backends.postgres.server import Server
 from interlock.backends.postgres.sessions import PostgresSessions
@@ -93,6 +94,7 @@ class PostgresStore:
         self.jobs = PostgresJobs(pool, self.messages, settings, clock)
         self.messages.sources.append(self.jobs.turns)
         self.events = PostgresEvents(self._connections, pool, settings, clock, self.jobs.enqueued)
+        self.schedules = PostgresSchedules(pool, self._reader, self.messages, settings, clock, self.jobs.enqueued)
         self.insight = PostgresJobInsight(self._reader, settings, clock)
 
     def snapshot(self) -> AbstractAsyncContextManager[None]:
@@ -125,6 +127,7 @@ class PostgresStore:
         await self.pipelines.close()
         await self.limits.close()
         await self.events.close()
+        await self.schedules.close()
         await self.jobs.close()
         await self._connections.close()
         await self._pool.close()

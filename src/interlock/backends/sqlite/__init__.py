@@ -30,6 +30,7 @@ from interlock.backends.sqlite.queries import LockQueries
 from interlock.backends.sqlite.reader import Reader
 from interlock.backends.sqlite.record_insight import SqliteRecordInsight
 from interlock.backends.sqlite.records import SqliteRecords
+from interlock.backends.sqlite.schedules import SqliteSchedules
 from interlock.backends.sqlite.schema import SqliteMigrations
 from interlock.backends.sqlite.sessions import SqliteSessions
 from interlock.backends.sqlite.writer import Writer
@@ -102,6 +103,7 @@ class SqliteStore:
         self.jobs = self._jobs()
         self.insight = SqliteJobInsight(self.jobs)
         self.events = SqliteEvents(self.jobs)
+        self.schedules = SqliteSchedules(self.jobs)
 
     def _jobs(self) -> SqliteJobs:
         messages = self.messages

@@ -90,6 +90,7 @@ class Coordinator:
                 loop.create_task(prune_periodically(self._engine, self), name="interlock-pruner"),
                 loop.create_task(seal_periodically(self._engine, self), name="interlock-sealer"),
                 loop.create_task(vacuum_periodically(self._engine), name="interlock-vacuumer"),
+                *(loop.create_task(chore(self), name="interlock-chore") for chore in self._engine.chores),
             ]
             # A loop with simulated time cannot lag behind.
             if self._loop_monitor is None and isinstance(self._engine.clock, SystemClock):

@@ -21,6 +21,8 @@ async def drain(
     engine: JobEngine, *, queues: Sequence[str], wait: float | None = 60.0, concurrency: int = 50
 ) -> dict[Outcome, int]:
     """Run the jobs of these queues until none is ready; returns counts by outcome. Scheduled jobs are left alone."""
+    for step in engine.before_drain:
+        await step()
     worker = Worker(engine, concurrency=concurrency, queues=queues)
     try:
         async with asyncio.timeout(wait), worker:

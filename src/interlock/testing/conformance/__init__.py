@@ -32,6 +32,8 @@ from interlock.testing.conformance.pipelines.store import PipelineStoreConforman
 from interlock.testing.conformance.pipelines.users import PipelinesConformance
 from interlock.testing.conformance.records.store import RecordStoreConformance
 from interlock.testing.conformance.records.users import RecordsConformance
+from interlock.testing.conformance.schedules.store import ScheduleStoreConformance
+from interlock.testing.conformance.schedules.users import SchedulesConformance
 
 __all__ = [
     "ClaimStoreConformance",
@@ -54,4 +56,6 @@ __all__ = [
     "ProcessConformance",
     "RecordStoreConformance",
     "RecordsConformance",
+    "ScheduleStoreConformance",
+    "SchedulesConformance",
 ]

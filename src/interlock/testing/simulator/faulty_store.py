@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from interlock.ports.pipelines import PipelineStore
     from interlock.ports.record_insight import RecordInsight
     from interlock.ports.records import RecordStore
+    from interlock.ports.schedules import ScheduleStore
     from interlock.ports.sessions import SessionCard, SessionStore
     from interlock.ports.store import Capability, Store
     from interlock.testing.simulator.watcher import Watcher
@@ -109,6 +110,11 @@ class FaultyStore:
     def record_insight(self) -> RecordInsight:
         """The store's own: the simulation has no faults for pages."""
         return self._store.record_insight
+
+    @property
+    def schedules(self) -> ScheduleStore:
+        """The store's own: the simulation has no faults for schedules yet."""
+        return self._store.schedules
 
     @property
     def pipelines(self) -> PipelineStore:

@@ -16,6 +16,7 @@ __all__ = [
     "PipelineQueries",
     "RecordInsightQueries",
     "RecordQueries",
+    "ScheduleQueries",
     "SessionQueries",
 ]
 
@@ -217,3 +218,19 @@ class PipelineQueries(Queries, package=_PACKAGE, files=("pipelines",)):
     list_record: str
     stages: str
     prune: str
+
+
+class ScheduleQueries(Queries, package=_PACKAGE, files=("schedules",)):
+    """Schedules, their declarations and their firings."""
+
+    get: str
+    list_all: str
+    due: str
+    save: str
+    set_state: str
+    delete: str
+    declare: str
+    fire: str
+    enqueue: str
+    set_reported: str
+    firings: str

@@ -15,6 +15,7 @@ __all__ = [
     "PipelineQueries",
     "RecordInsightQueries",
     "RecordQueries",
+    "ScheduleQueries",
     "SessionQueries",
 ]
 
@@ -229,3 +230,29 @@ class PipelineQueries(Queries, package=_PACKAGE, files=("pipelines",)):
     old_runs: str
     delete_runs: str
     delete_stages: str
+
+
+class ScheduleQueries(Queries, package=_PACKAGE, files=("schedules",)):
+    """Schedules, their declarations and their firings."""
+
+    get: str
+    list_all: str
+    due: str
+    edit_state: str
+    save: str
+    set_state: str
+    delete_schedule: str
+    delete_firings: str
+    delete_dead_declarations: str
+    declare: str
+    still_declared: str
+    next_at: str
+    unfinished: str
+    set_fired: str
+    add_firing: str
+    trim_firings: str
+    firing_of_job: str
+    last_firing: str
+    set_enqueued: str
+    set_reported: str
+    firings: str

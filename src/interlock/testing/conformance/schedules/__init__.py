@@ -1,0 +1,1 @@
+"""Schedules: the port, and the API."""
