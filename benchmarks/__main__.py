@@ -13,6 +13,7 @@ from benchmarks.bridge.suite import judge_bridge, run_bridge
 from benchmarks.claims.rates import RAW, interlock_claims, interlock_claims_done, per_second
 from benchmarks.harness import Report, console
 from benchmarks.insight.suite import judge_insight, run_insight
+from benchmarks.jobs.scaling import judge_scaling, run_scaling
 from benchmarks.jobs.suite import judge_jobs, run_jobs
 from benchmarks.journal.suite import judge_journal, run_journal
 from benchmarks.limits.rates import starts_per_second
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from benchmarks.locks.contended import Turns
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("locks", "claims", "limits", "jobs", "webhooks", "insight", "records", "journal", "bridge")
+PARTS = ("locks", "claims", "limits", "jobs", "scaling", "webhooks", "insight", "records", "journal", "bridge")
 STORES = ("memory", "sqlite", "postgres", "redis")
 PEERS = ("asyncio", "filelock", "advisory", "redis-py", "python-redis-lock", "pottery")
 
@@ -165,6 +166,9 @@ async def run(options: argparse.Namespace, directory: Path, postgres: PostgresSe
         elif part == "jobs":
             await run_jobs(report, directory, quick=options.quick)
             judge_jobs(report)
+        elif part == "scaling":
+            await run_scaling(report, quick=options.quick)
+            judge_scaling(report)
         elif part == "records":
             await run_records(report, where["postgres"], rounds=rounds, seconds=seconds)
             judge_records(report)

@@ -66,6 +66,7 @@ class Fetcher:
     async def stop(self) -> None:
         """Fetch nothing more. A fetch under way is waited for, so that its jobs are not lost."""
         self._stopping = True
+        self._signal.stop()
         self._signal.wake()
         if self.task is not None:
             if not self._fetching:
@@ -229,6 +230,7 @@ class Fetcher:
             pool.lose_session(session)
             return
         jobs, recheck_in = answer
+        signal.note_fetch(found=bool(jobs))
         if session.lost:
             pool.lose_session(session)  # the fetched jobs are returned with it
             return

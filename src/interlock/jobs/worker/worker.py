@@ -126,7 +126,7 @@ class Worker:
         engine.metrics.gauges.append(self._levels)
         engine.watch_messages(1)
         self._coordinator.join(self._pool)
-        self._unsubscribe = engine.jobs.on_ready(self.queues, signal.announce)
+        self._unsubscribe = engine.jobs.on_ready(self.queues, signal.notify)
         self._pool.fill()
         self._completer.start()
         self._fetcher.start()
