@@ -121,7 +121,8 @@ class _Acked:
 
     async def count(self, worker: Worker) -> None:
         while True:
-            self._left -= (await worker.wait_for("acked", _WAIT))["jobs"]
+            acked = await worker.wait_for("acked", _WAIT)
+            self._left -= acked["jobs"]
             if self._left <= 0:
                 self.all.set()
 

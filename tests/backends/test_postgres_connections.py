@@ -180,6 +180,25 @@ async def test_idle_connections_are_closed_except_one(pool: Pool, other: Any, mo
     await clock.until(one)
 
 
+def test_on_uvloop_connections_that_are_idle_for_too_long_at_once_are_closed(
+    complete_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uvloop = pytest.importorskip("uvloop", reason="not on Windows")
+    monkeypatch.setattr(pool_module, "_IDLE_SECONDS", 0.0)
+
+    async def main() -> None:
+        pool = Pool(Server(complete_postgres_url), 3)
+        try:
+            for _ in range(3):
+                async with pool.lent(soon()), pool.lent(soon()), pool.lent(soon()):
+                    pass
+            await clock.until(lambda: pool.open == 1)
+        finally:
+            await pool.close()
+
+    uvloop.run(main())
+
+
 async def test_the_heartbeat_gets_the_place_of_an_idle_connection(pool: Pool) -> None:
     async with pool.lent(soon()), pool.lent(soon()):
         pass

@@ -81,6 +81,7 @@ class Pool:
         self._tickets = 0
         self._refused_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0  # uvloop's handles do not tell it if it is less than a millisecond away
         self._loop: asyncio.AbstractEventLoop | None = None
         self._life = 0
 
@@ -331,10 +332,10 @@ class Pool:
             return
         at = max(now, min(times))
         if self._timer is not None:
-            if self._timer.when() <= at:
+            if self._timer_at <= at:
                 return  # it plans again when it has run; a statement that returns its connection costs no timer
             self._timer.cancel()
-        self._timer = self._loop.call_at(at, self._on_time)
+        self._timer, self._timer_at = self._loop.call_at(at, self._on_time), at
 
     @property
     def _idle_seconds(self) -> float:
