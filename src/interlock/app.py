@@ -215,7 +215,11 @@ class App:
         return self.schedules.every(interval, **how)
 
     def worker(
-        self, *, concurrency: int = 50, queues: Iterable[str] = ("default",), finish_within: Wait = 25.0
+        self,
+        *,
+        concurrency: int = 50,
+        queues: Iterable[str] | Mapping[str, int | None] = ("default",),
+        finish_within: Wait = 25.0,
     ) -> Worker:
         """A worker in this process; see :meth:`Jobs.worker`."""
         return self.jobs.worker(concurrency=concurrency, queues=queues, finish_within=finish_within)

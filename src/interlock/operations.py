@@ -1,4 +1,4 @@
-"""Operations: what a person or program does to jobs, lanes, locks, claims, cursors and events.
+"""Operations: what a person or program does to jobs, lanes, queues, locks, claims, cursors and events.
 
 Python, the command line, the dashboard and the API all come through here. Each operation has an actor (``by``) and a
 reason. The journal entry commits in the same transaction as the change. If the change is made in a store without a
@@ -86,7 +86,7 @@ class Operations:
         self._journal = None if self._has_journal else journal
         self._repeat = repeat
 
-    # -- jobs and lanes ------------------------------------------------------------------------------------------------
+    # -- jobs, lanes and queues ----------------------------------------------------------------------------------------
 
     async def retry(self, job: int, *, by: str, reason: str = "") -> JobState:
         """Make a job ready now that is scheduled, parked, or ended without success; return its state.
@@ -121,6 +121,20 @@ class Operations:
         if released:
             emit(_log, logging.INFO, "lane_released", lane=key, by=by, reason=reason)
         return released
+
+    async def pause(self, queue: str, *, by: str, reason: str) -> None:
+        """Let no job of a queue be fetched until it is resumed. Running jobs continue, and enqueues go on."""
+        attribution = attributed("Pausing a queue", by, reason)
+        await self._attempt(lambda: self._store.jobs.pause(queue, attribution))
+        emit(_log, logging.INFO, "queue_paused", queue=queue, by=by, reason=reason)
+
+    async def resume(self, queue: str, *, by: str, reason: str = "") -> bool:
+        """Let the jobs of a paused queue be fetched again; return False if it was not paused."""
+        attribution = attributed("Resuming a queue", by, reason, optional=True)
+        resumed: bool = await self._attempt(lambda: self._store.jobs.resume(queue, attribution))
+        if resumed:
+            emit(_log, logging.INFO, "queue_resumed", queue=queue, by=by, reason=reason)
+        return resumed
 
     # -- locks, claims, cursors ----------------------------------------------------------------------------------------
 

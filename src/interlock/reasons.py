@@ -44,6 +44,7 @@ class Reason(StrEnum):
     PACE = "pace"
     LANE_HELD = "lane-held"
     LANE_PARKED = "lane-parked"
+    QUEUE_PAUSED = "queue-paused"
     PARKED = "parked"
     FETCHED = "fetched"
     RUNNING = "running"
@@ -152,6 +153,11 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
             _JOB_OR_LANE,
             "Its lane was parked after a failure. The explanation names the failed job.",
             "Fix the cause, release the lane, and retry the failed job if it is still needed.",
+        ),
+        Reason.QUEUE_PAUSED: ReasonInfo(
+            ("job", "lane", "queue"),
+            "A person paused its queue. The explanation says who, since when and why.",
+            "Ask that person, or run `interlock queues resume QUEUE`.",
         ),
         Reason.PARKED: ReasonInfo(
             _JOB_OR_LANE, "It was set aside until a person acts.", "Fix the cause, then retry it."

@@ -333,6 +333,31 @@ async def test_queues_say_how_many_stand_how_and_who_works(cli: Callable[..., An
     assert queues["mail"]["oldest_ready_at"].startswith("20")
 
 
+async def test_queues_are_paused_and_resumed(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        number = await jobs.add(queue="mail")
+        paused = await run(cli, jobs_url, "queues", "pause", "mail", "--reason", "provider is down", "--by", "ann")
+        listed = await run(cli, jobs_url, "queues", "list")
+        (shown,) = await data(cli, jobs_url, "queues", "show", "mail")
+        why = await data(cli, jobs_url, "explain", "job", str(number))
+        resumed = await data(cli, jobs_url, "queues", "resume", "mail", "--by", "bob")
+        again = await run(cli, jobs_url, "queues", "resume", "mail", code=1)
+
+    assert paused.stdout == "Paused 'mail'. To resume it: interlock queues resume mail\n"
+    assert "by ann: provider is down" in listed.stderr
+    assert (shown["paused_by"], shown["paused_reason"], shown["ready"]) == ("ann", "provider is down", 1)
+    assert shown["paused_since"].startswith("20")
+    assert (why["reason"], why["queue_paused"]["by"]) == ("queue-paused", "ann")
+    assert resumed == {"queue": "mail", "by": "bob", "reason": "", "resumed": True}
+    assert "is not paused" in again.stderr
+
+
+def test_a_pause_needs_a_reason_and_a_possible_name(cli: Callable[..., Any], file_url: str) -> None:
+    assert cli("queues", "pause", "mail", "--url", file_url).exit_code == 2
+    assert cli("queues", "pause", "mail", "--reason", " ", "--url", file_url).exit_code == 2
+    assert cli("queues", "pause", "a b", "--reason", "x", "--url", file_url).exit_code == 2
+
+
 # -- what is in the store cannot play tricks ---------------------------------------------------------------------------
 
 

@@ -369,13 +369,13 @@ def test_a_signal_before_it_has_begun_ends_it(project: Project) -> None:
 
 def test_sigusr1_prints_what_it_does(project: Project) -> None:
     job = project.enqueue("wait", number=7)
-    process = project.run("--concurrency", "3", "--queues", "default,mail")
+    process = project.run("--concurrency", "3", "--queues", "default,mail=2")
     project.until(lambda: project.log)
     process.send_signal(signal.SIGUSR1)
     assert process.stdout is not None
     first, second = process.stdout.readline(), process.stdout.readline()
     assert first.startswith(f"worker {process.pid} working · session ")
-    assert "queues default,mail · running 1 of 3 · buffered 0 · unacknowledged 0 · ended: none" in first
+    assert "queues default=3,mail=2 · running 1 of 5 · buffered 0 · unacknowledged 0 · ended: none" in first
     assert second.startswith(f"  job {job} wait attempt 1 for 0.")
     process.send_signal(signal.SIGTERM)
     project.go()

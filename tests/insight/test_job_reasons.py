@@ -179,6 +179,17 @@ async def test_held_parked_and_set_aside(floor: Floors) -> None:
         assert await told(b, parks, Reason.FAILED) == "no"
 
 
+async def test_a_paused_queue(floor: Floors) -> None:
+    async with floor() as b:
+        await b.jobs.register_worker("a", ["q"], ["n"], 5)
+        job_id = await b.add()
+        behind = await b.add(lane="l", delay=60.0)
+        await b.jobs.pause("q", Attribution("ann", "deploying"))
+
+        assert await told(b, job_id, Reason.QUEUE_PAUSED) == "is in queue 'q', which is paused by ann: deploying"
+        await told(b, behind, Reason.DELAYED)
+
+
 async def test_running_and_whose_worker_is_gone(floor: Floors) -> None:
     async with floor() as b:
         await b.jobs.register_worker("a", ["q"], ["n"], 5)

@@ -10,7 +10,7 @@ from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Out
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.driver import ANN
 from interlock.testing.conformance.jobs.driver import new_job
-from tests.interleaving.scenes import LANE
+from tests.interleaving.scenes import LANE, LAST_FENCE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -95,6 +95,12 @@ def _retry(kind: str) -> Callable[[Side], Awaitable[object]]:
     return retry
 
 
+async def _pause(side: Side) -> None:
+    await side.store.jobs.pause("q", Attribution("ann", "why"))
+    ((fence,),) = await side.store.jobs._operations.fetch(LAST_FENCE)  # type: ignore[attr-defined]
+    side.scene.paused_at = fence
+
+
 ACTS: dict[str, Callable[[Side], Awaitable[object]]] = {
     "fetch": _fetch,
     "fetch as the other": lambda side: _fetch(side._replace(session=_OTHER[side.session])),
@@ -122,6 +128,7 @@ ACTS: dict[str, Callable[[Side], Awaitable[object]]] = {
     "retry parked by hand": _retry("parked"),
     "hold": lambda side: side.store.jobs.hold(LANE, Attribution("ann", "why")),
     "release": lambda side: side.store.jobs.release(LANE, ANN),
+    "pause": _pause,
     "enqueue": _enqueue,
     "enqueue and fetch": _then(_enqueue, _fetch),
     "enqueue again": _enqueue_again,

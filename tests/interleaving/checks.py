@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.driver import ANN
+from tests.interleaving.scenes import LAST_FENCE
 
 if TYPE_CHECKING:
     from tests.interleaving.lab import Lab
@@ -100,6 +101,11 @@ async def standing(lab: Lab) -> list[str]:
 
 async def worked_off(lab: Lab, scene: Scene) -> list[str]:
     """Work off what is there, let go on what people have stopped, and say what was wrong with it."""
+    if scene.paused_at is not None:
+        fence = await lab.connection.fetchval(LAST_FENCE)
+        if fence > scene.paused_at:
+            return [f"fence {fence} was given after the pause, which returned at {scene.paused_at}"]
+        await lab.helper.jobs.resume("q", ANN)
     wrong = await _work(lab)
     wrong += [f"nobody comes for {row[0]}" for row in await lab.connection.fetch(_STUCK)]
     if wrong:

@@ -68,6 +68,24 @@ BUGS = {
         "fetch",
         "give up the fetch",
     ),
+    "a pause does not wait for the fetches that began before it": Bug(
+        (("queue_pause", "order by c.id for no key update", "order by c.id"),),
+        "a lane that is offered",
+        "fetch",
+        "pause",
+    ),
+    "a pause does not see the first fetch of a session": Bug(
+        (
+            (
+                "job_fetch_session",
+                "perform from interlock.job_namespace n where n.namespace = p_namespace for share;",
+                "",
+            ),
+        ),
+        "a lane that is not known",
+        "fetch",
+        "pause",
+    ),
     "a job that comes late is accepted though it was sent again": Bug(
         (("job_enqueue", "if p_known is null and exists (select from interlock.job_resubmitted)", "if false"),),
         "a lane that is not known",

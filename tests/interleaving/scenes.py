@@ -14,9 +14,15 @@ if TYPE_CHECKING:
     from interlock.ports.jobs import FetchedJob
     from tests.interleaving.lab import Lab
 
-__all__ = ["LANE", "SCENES", "Scene", "prepare"]
+__all__ = ["LANE", "LAST_FENCE", "SCENES", "Scene", "prepare"]
 
 LANE = "l"
+LAST_FENCE = """
+select greatest(
+    (select max(c.fence) from interlock.job_fetched c), (select max(j.fence) from interlock.job j),
+    (select max(h.fence) from interlock.job_history h), 0)
+"""
+"""The largest fence under which a job was fetched."""
 _SPARE = 10
 
 
@@ -37,6 +43,8 @@ class Scene:
         """Whether its lane is held or parked."""
         self.suspects = False
         """Whether there are suspects of two halves."""
+        self.paused_at: int | None = None
+        """The last fence when a pause of the queue had returned."""
         self.like: dict[str, Any] = {}
         """What jobs that come to the lane have."""
 

@@ -16,6 +16,7 @@ from interlock.ports.job_views import (
     JobSituation,
     JobView,
     LaneView,
+    QueuePause,
     RowLock,
     RunningSuspects,
     Suspicion,
@@ -120,6 +121,20 @@ WAITING = [
         situation(JobState.READY, workers=0, row_lock=RowLock("job_lane", 4711, "", "", "", None)),
         Reason.UNKNOWN_NAME,
         ["its row in interlock.job_lane is locked by backend 4711; fetches skip it", "deployment"],
+    ),
+    (
+        situation(JobState.READY, pause=QueuePause("ann", "deploying", NOW - 30)),
+        Reason.QUEUE_PAUSED,
+        [
+            "queue 'slow' has been paused since",
+            "by ann: deploying",
+            "ask ann, or resume it: interlock queues resume slow",
+        ],
+    ),
+    (
+        situation(JobState.READY, workers=0, workers_of_queue=0, pause=QueuePause("ann", "deploying", NOW - 30)),
+        Reason.QUEUE_PAUSED,
+        ["by ann: deploying", "no live worker serves its queue 'slow'"],
     ),
     (
         situation(JobState.READY, workers=0, workers_of_queue=0),

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable, Mapping
 
+    from interlock.ports.job_views import QueuePause
+
 __all__ = ["queue_views"]
 
 
@@ -20,8 +22,9 @@ def queue_views(
     oldest: Mapping[JobState, Mapping[str, float]],
     workers: Counter[str],
     runners: Counter[str],
+    pauses: Mapping[str, QueuePause],
 ) -> list[QueueView]:
-    """Return the views of queues that have jobs or workers, by name.
+    """Return the views of queues that have jobs or workers or are paused, by name.
 
     ``oldest`` has, for ready and scheduled jobs, the time of the first one in each queue.
     """
@@ -40,6 +43,10 @@ def queue_views(
             next_due_at=oldest[JobState.SCHEDULED].get(queue),
             workers=workers[queue],
             runners=runners[queue],
+            paused_by=pause.by if pause else "",
+            paused_reason=pause.reason if pause else "",
+            paused_since=pause.since if pause else None,
         )
-        for queue in sorted({*queues, *workers})
+        for queue in sorted({*queues, *workers, *pauses})
+        for pause in [pauses.get(queue)]
     ]

@@ -100,7 +100,7 @@ def lane_data(lane: LaneView) -> dict[str, Any]:
 def queue_data(queue: QueueView) -> dict[str, Any]:
     """A queue."""
     data = queue._asdict()
-    for name in ("oldest_ready_at", "next_due_at"):
+    for name in ("oldest_ready_at", "next_due_at", "paused_since"):
         data[name] = None if data[name] is None else as_text(data[name])
     return data
 

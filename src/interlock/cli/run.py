@@ -27,6 +27,7 @@ from interlock.cli.signals import require_posix, stop_signals
 from interlock.cli.streams import flush_output, protect_output
 from interlock.cli.web_address import WebAddress
 from interlock.exits import exit_process
+from interlock.jobs.queue_names import parse_queues
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -44,13 +45,25 @@ _IMPORTING = str(importlib.__file__)
 _log = logging.getLogger("interlock.jobs")
 _MAX_FINISH_WITHIN = 7 * 24 * 3600.0
 _SIGNALS = stop_signals()
+Queues = list[str] | dict[str, int | None]
 
 
 def run(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app to run, such as bot:app.")],
-    concurrency: Annotated[int, typer.Option(min=1, help="How many jobs each process runs at the same time.")] = 50,
-    queues: Annotated[str, typer.Option(help="From which queues, separated by commas.")] = "default",
+    concurrency: Annotated[
+        int,
+        typer.Option(
+            min=1, help="How many jobs each process runs at the same time, of the queues without a number of their own."
+        ),
+    ] = 50,
+    queues: Annotated[
+        str,
+        typer.Option(
+            metavar="QUEUE[=N],…",
+            help="From which queues, separated by commas; mail=2 runs at most 2 jobs of mail at once in each process.",
+        ),
+    ] = "default",
     processes: Annotated[int, typer.Option(min=1, max=1000, help="How many processes.")] = 1,
     listen: Annotated[
         str | None,
@@ -88,7 +101,7 @@ def run(
     """
     protect_output()
     _check_no_place(context)
-    names = tuple(name.strip() for name in queues.split(",") if name.strip())
+    served = parse_queues(queues)
     if processes > 1:
         require_posix("--processes", remedy="Start several interlock run commands instead.")
         raise typer.Exit(_supervise(target, concurrency, queues, processes, listen, credentials_file, finish_within))
@@ -101,7 +114,7 @@ def run(
         web_address = WebAddress.named(listen, credentials_file)
     _log_to_stderr()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        serving = _serve_until_told(app, concurrency, names, supervised, web_address, finish_within)
+        serving = _serve_until_told(app, concurrency, served, supervised, web_address, finish_within)
         code = _to_its_end(runner.get_loop(), serving)
     if code:
         raise typer.Exit(code)
@@ -231,7 +244,7 @@ def _broken(name: str, error: BaseException) -> Exception:
 async def serve(
     app: App,
     concurrency: int,
-    queues: Sequence[str],
+    queues: Queues,
     opened: Callable[[Worker, Serving | None], None],
     web_address: WebAddress | None = None,
     finish_within: float = 25.0,
@@ -276,7 +289,7 @@ def _to_its_end(loop: asyncio.AbstractEventLoop, serving: Coroutine[Any, Any, in
 async def _serve_until_told(
     app: App,
     concurrency: int,
-    queues: Sequence[str],
+    queues: Queues,
     supervised: int | None,
     web_address: WebAddress | None,
     finish_within: float,
@@ -301,7 +314,9 @@ async def _serve_until_told(
             if serving is not None:
                 say(f"Listens on {', '.join(serving.urls)}.")
                 say(f"Dashboard: {serving.login_url}")
-            say(f"Runs up to {concurrency} at once of {', '.join(app_jobs(app))} from {', '.join(queues)}.")
+            of = worker.status().queue_concurrency
+            served = ", ".join(f"{queue} (up to {of[queue]})" if of else queue for queue in queues)
+            say(f"Runs up to {worker.concurrency} at once of {', '.join(app_jobs(app))} from {served}.")
             if supervised is not None:
                 link.send(b"ready")
 
@@ -386,11 +401,12 @@ class _Orders:
 
 def _lines(status: WorkerStatus) -> list[str]:
     """A worker's status as text."""
+    of = status.queue_concurrency
     ended = ", ".join(f"{outcome} {count}" for outcome, count in status.counts.items())
     parts = (
         f"worker {os.getpid()} {status.state}",
         f"session {status.session or 'none, as the store is away'}",
-        f"queues {','.join(status.queues)}",
+        f"queues {','.join(f'{queue}={of[queue]}' if of else queue for queue in status.queues)}",
         f"running {len(status.running)} of {status.concurrency}",
         f"buffered {status.buffered}",
         f"unacknowledged {status.unacknowledged}",

@@ -14,7 +14,17 @@ from interlock.explanation import Explanation
 __all__ = ["data"]
 
 _TIMES = frozenset(
-    {"at", "since", "until", "kept_until", "result_kept_until", "held_since", "parked_since", "free_since"}
+    {
+        "at",
+        "since",
+        "until",
+        "kept_until",
+        "result_kept_until",
+        "held_since",
+        "parked_since",
+        "paused_since",
+        "free_since",
+    }
 )
 _JSON = frozenset({"arguments", "options", "result", "payload", "before", "after"})
 

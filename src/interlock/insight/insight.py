@@ -38,7 +38,17 @@ from interlock.ports.pipelines import RunFilter, RunState
 if TYPE_CHECKING:
     from interlock.clock import Clock
     from interlock.explanation import Explanation
-    from interlock.insight.job_rows import JobLog, JobPage, JobRow, LanePage, LaneRow, QueueRow, WorkerPage, WorkerRow
+    from interlock.insight.job_rows import (
+        JobLog,
+        JobPage,
+        JobRow,
+        LanePage,
+        LaneRow,
+        QueuePage,
+        QueueRow,
+        WorkerPage,
+        WorkerRow,
+    )
     from interlock.insight.pipelines import RunPage, RunRow
     from interlock.insight.record_rows import DeclaredKind, RecordKindRow, RecordPage, RecordRow
     from interlock.insight.views import (
@@ -203,6 +213,12 @@ class Insight:
         self._stores.need("jobs")
         async with self._stores.at():
             return tuple(_overview.queue_rows(await self._stores.store.insight.counts()))
+
+    async def queue(self, name: str, *, limit: int = 50) -> QueuePage:
+        """One queue with its workers, and its newest unfinished jobs."""
+        self._stores.need("jobs")
+        async with self._stores.at("locks"):
+            return await _overview.queue_page(self._stores, checked_key(name), checked_limit(limit))
 
     async def workers(self, *, limit: int = 100) -> Listing[WorkerRow]:
         """Live workers, and the queues that they serve."""

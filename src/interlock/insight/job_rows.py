@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from interlock.explanation import Explanation
     from interlock.insight.pipelines import RunRow
     from interlock.insight.views import LockRow, Seen
@@ -115,7 +117,22 @@ class QueueRow(NamedTuple):
 
     queue: QueueView
     why: str
-    """Its problem: no worker, or jobs that have waited for long. Empty for none."""
+    """Its problem: paused, no worker, or jobs that have waited for long. Empty for none."""
+
+
+class QueuePage(NamedTuple):
+    """One queue in detail. A queue that is not in use has no ``queue``, and an explanation that says so."""
+
+    name: str
+    queue: QueueView | None
+    reason: str
+    why: str
+    explanation: Explanation
+    workers: tuple[WorkerRow, ...]
+    """The live workers that serve it."""
+    jobs: tuple[JobRow, ...]
+    """Unfinished jobs, newest first."""
+    seen: tuple[Seen, ...]
 
 
 class WorkerRow(NamedTuple):
@@ -140,6 +157,8 @@ class WorkerRow(NamedTuple):
     """What blocks it: the job, and where its handler is."""
     reads: tuple[tuple[str, str, str], ...]
     """For each job that it knows: the name, the version of the program, and the fingerprint of the arguments."""
+    queue_runners: Mapping[str, int]
+    """How many jobs of each queue it runs at once; empty if every queue may use all runners."""
 
 
 class WorkerPage(NamedTuple):

@@ -154,7 +154,8 @@ async def explain_a_lane(stores: Stores, name: str) -> Explanation[Reason]:
 
 def worker_row(found: WorkerStatus) -> WorkerRow:
     """One live worker."""
-    return WorkerRow(*found[:-1], tuple((read.name, read.version, read.fingerprint) for read in found.reads))
+    reads = tuple((read.name, read.version, read.fingerprint) for read in found.reads)
+    return WorkerRow(*found[:-2], reads, found.queue_runners)
 
 
 async def worker_page(stores: Stores, session: str, limit: int) -> WorkerPage:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock.clock import as_text
-from interlock.explanation import Explanation, Subject, counted, span
+from interlock.explanation import Explanation, Subject, command, counted, span
 from interlock.insight.events import event_rows, jobs_of
-from interlock.insight.job_rows import QueueRow
+from interlock.insight.job_rows import QueuePage, QueueRow
 from interlock.insight.jobs import job_rows, worker_row
 from interlock.insight.journal import journal_problems
 from interlock.insight.limits import reservation_row
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from interlock.ports.job_views import QueueView
     from interlock.ports.limits import LimitView
 
-__all__ = ["LATE", "overview", "problems", "queue_rows"]
+__all__ = ["LATE", "overview", "problems", "queue_page", "queue_rows"]
 
 LATE = 60.0
 """Work that has been ready for longer is late."""
@@ -38,6 +38,7 @@ _FEW = 8
 _RUNNING = (JobState.RUNNING,)
 _WAITING = (JobState.WAITING, JobState.HELD, JobState.PARKED)
 _FAILED = (JobState.FAILED, JobState.QUARANTINED)
+_OPEN = tuple(state for state in JobState if not state.final)
 _MAX_WORKERS = 100
 _MAX_LIMITS = 200
 
@@ -82,7 +83,12 @@ async def overview(stores: Stores) -> Overview:
 
 async def problems(stores: Stores, counts: JobCounts, workers: Sequence[WorkerStatus]) -> list[Problem]:
     """Return the problems that need a person, the worst first."""
-    found = [*_nobody_works(counts), *_nobody_knows(counts, workers), *_blocked(counts, workers)]
+    found = [
+        *_nobody_works(counts),
+        *_nobody_knows(counts, workers),
+        *_blocked(counts, workers),
+        *_paused(counts),
+    ]
     if counts.orphans and not any(queue.workers for queue in counts.queues):
         found.append(
             Problem(
@@ -120,7 +126,8 @@ async def problems(stores: Stores, counts: JobCounts, workers: Sequence[WorkerSt
 
 def queue_rows(counts: JobCounts) -> Iterator[QueueRow]:
     """Queues with what is wrong with each."""
-    wrong = {problem.ref: problem.text for problem in (*_late(counts), *_nobody_works(counts))}
+    found = (*_late(counts), *_nobody_works(counts), *_paused(counts, waiting_only=False))
+    wrong = {problem.ref: problem.text for problem in found}
     for queue in counts.queues:
         yield QueueRow(queue, wrong.get(queue.queue, ""))
 
@@ -130,9 +137,10 @@ def explain_queue(counts: JobCounts, name: str) -> Explanation[Reason]:
     subject = Subject("queue", name)
     queue = next((queue for queue in counts.queues if queue.queue == name), None)
     if queue is None:
-        lines = [f"queue {name!r} has no jobs and no workers"]
+        lines = [f"queue {name!r} has no jobs and no workers, and is not paused"]
         return Explanation.of(subject, Reason.IDLE, "empty", lines, "", {"queue": name})
     found = [
+        (Reason.QUEUE_PAUSED, next((one for one in _paused(counts, waiting_only=False) if one.ref == name), None)),
         (Reason.NO_WORKER, next((one for one in _nobody_works(counts) if one.ref == name), None)),
         (Reason.LATE, next((one for one in _late(counts) if one.ref == name), None)),
     ]
@@ -142,8 +150,10 @@ def explain_queue(counts: JobCounts, name: str) -> Explanation[Reason]:
         f"{counted(queue.waiting)} waiting for a limit"
     )
     lines = [f"queue {name!r} has {jobs}, and {queue.workers} {'worker' if queue.workers == 1 else 'workers'}"]
-    data = {key: value for key, value in queue._asdict().items() if not key.endswith("_at")}
-    data |= {key: None if at is None else as_text(at) for key, at in queue._asdict().items() if key.endswith("_at")}
+    times = {"oldest_ready_at", "next_due_at", "paused_since"}
+    data = {
+        key: value if key not in times or value is None else as_text(value) for key, value in queue._asdict().items()
+    }
     if problem is not None:
         reason, one = problem
         return Explanation.of(subject, reason, one.text, [*lines, one.text], one.remedy, data)
@@ -154,6 +164,27 @@ def explain_queue(counts: JobCounts, name: str) -> Explanation[Reason]:
     if queue.ready:
         return Explanation.of(subject, Reason.READY, "workers will fetch its jobs", lines, "", data)
     return Explanation.of(subject, Reason.IDLE, "no job could run now", lines, "", data)
+
+
+def _paused(counts: JobCounts, *, waiting_only: bool = True) -> Iterator[Problem]:
+    """Paused queues; with ``waiting_only`` those that have had jobs to run for longer than a minute."""
+    for queue in counts.queues:
+        if queue.paused_since is None or (waiting_only and not _waits(counts, queue)):
+            continue
+        undone = _undone(counts, queue)
+        yield Problem(
+            f"queue {queue.queue!r} has been paused for {span(counts.seen_at - queue.paused_since)} by "
+            f"{queue.paused_by}: {queue.paused_reason}{f'; {undone}' if undone else ''}",
+            "queue",
+            queue.queue,
+            f"ask {queue.paused_by}, or resume it: {command('queues', 'resume', queue.queue)}",
+        )
+
+
+def _waits(counts: JobCounts, queue: QueueView) -> bool:
+    """Return whether jobs have waited for the end of a pause for longer than a minute."""
+    since = min((at for at in (queue.oldest_ready_at, queue.next_due_at) if at is not None), default=counts.seen_at)
+    return counts.seen_at - max(since, queue.paused_since or 0.0) > LATE
 
 
 def _nobody_works(counts: JobCounts) -> Iterator[Problem]:
@@ -196,6 +227,8 @@ def _blocked(counts: JobCounts, workers: Sequence[WorkerStatus]) -> Iterator[Pro
 
 def _late(counts: JobCounts) -> Iterator[Problem]:
     for queue in counts.queues:
+        if queue.paused_since is not None:
+            continue  # which explains it
         if queue.workers and queue.oldest_ready_at is not None and counts.seen_at - queue.oldest_ready_at > LATE:
             yield Problem(
                 f"queue {queue.queue!r} is late: work has been ready{_since(counts, queue)}",
@@ -203,6 +236,25 @@ def _late(counts: JobCounts) -> Iterator[Problem]:
                 queue.queue,
                 f"start more workers: interlock run module:app --queues {queue.queue}",
             )
+
+
+async def queue_page(stores: Stores, name: str, limit: int) -> QueuePage:
+    """One queue, its workers, and some of its jobs."""
+    insight = stores.store.insight
+    counts = await insight.counts()
+    workers = [worker for worker in await insight.workers(limit=_MAX_WORKERS) if name in worker.queues]
+    found = await insight.jobs(JobFilter(_OPEN, queue=name), limit=limit)
+    told = explain_queue(counts, name)
+    return QueuePage(
+        name,
+        next((queue for queue in counts.queues if queue.queue == name), None),
+        str(told.reason),
+        told.why,
+        told,
+        tuple(map(worker_row, workers)),
+        await job_rows(stores, found.situations),
+        stores.seen(counts.seen_at, "jobs"),
+    )
 
 
 async def _parked_lanes(stores: Stores, count: int) -> Problem:

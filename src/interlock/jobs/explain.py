@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from interlock.locks.explain import Names
     from interlock.ports.insight import WorkerStatus
-    from interlock.ports.job_views import JobSituation, JobView, LaneView, RowLock
+    from interlock.ports.job_views import JobSituation, JobView, LaneView, QueuePause, RowLock
     from interlock.ports.locks import LockView
 
-__all__ = ["Explanation", "explain_job", "explain_lane", "who"]
+__all__ = ["Explanation", "explain_job", "explain_lane", "pause_line", "who"]
 
 _MAX_NAMED = 5
 
@@ -28,6 +28,8 @@ _MAX_NAMED = 5
 _LOCKED_BY_ACKNOWLEDGEMENTS = ("job", "job_fetched")
 """Tables whose rows an acknowledgement locks and a fetch does not."""
 _AT_WORK = (Reason.FETCHED, Reason.RUNNING, Reason.LOCK, Reason.LOOP_BLOCKED, Reason.WORKER_GONE)
+_STARTS_NEXT = (Reason.READY, Reason.NO_WORKER, Reason.UNKNOWN_NAME, Reason.UNREADABLE, Reason.SUSPECT)
+"""Nothing but a worker was missing, so that a pause of the queue is what prevents the start."""
 
 
 class _Told(NamedTuple):
@@ -63,6 +65,8 @@ def explain_job(
         told = _refused(told, job, workers)
     if told.reason in (Reason.FETCHED, Reason.RUNNING, Reason.READY):
         told = _with_blocked_loops(told, job, workers)
+    if situation.pause is not None and told.reason in _STARTS_NEXT:
+        told = _paused(told, job, situation.pause)
     if situation.row_lock is not None and not job.state.final and job.state is not JobState.BEHIND:
         told = _with_locked_row(told, job, situation.row_lock)
     lines = [*told.lines, *_in_general(situation, told.reason, failure)]
@@ -297,6 +301,13 @@ def _for_a_lock(told: _Told, waits: Sequence[LockView], name: Names | None) -> _
     return _Told(Reason.LOCK, [*told.lines, *lines], see)
 
 
+def _paused(told: _Told, job: JobView, pause: QueuePause) -> _Told:
+    line = pause_line(job.queue, pause)
+    remedy = f"ask {pause.by}, or resume it: {command('queues', 'resume', job.queue)}"
+    others = [] if told.reason is Reason.READY else told.lines[1:]
+    return _Told(Reason.QUEUE_PAUSED, [told.lines[0], line, *others], remedy)
+
+
 def _with_blocked_loops(told: _Told, job: JobView, workers: Sequence[WorkerStatus]) -> _Told:
     """One whose process makes no progress, or that every worker is too busy to fetch."""
     if job.state.at_worker:
@@ -424,10 +435,17 @@ def _in_general(situation: JobSituation, reason: Reason, failure: JobView | None
     if (situation.held_since is not None or situation.parked_since is not None) and job.state is not JobState.HELD:
         held = _hold(job.lane, situation, failure)[1][0]
         lines.append(f"{held}; no job of it starts until it is released" if job.lane else held)
-    ready = reason in (Reason.READY, Reason.SUSPECT, Reason.NO_WORKER, Reason.UNKNOWN_NAME)
+    if situation.pause is not None and reason is not Reason.QUEUE_PAUSED and not job.state.at_worker:
+        lines.append(f"{pause_line(job.queue, situation.pause)}; no job of it starts until it is resumed")
+    ready = reason in (Reason.READY, Reason.SUSPECT, Reason.NO_WORKER, Reason.UNKNOWN_NAME, Reason.QUEUE_PAUSED)
     if not situation.workers and not ready and not job.state.at_worker:
         lines.append(f"also, no live worker runs jobs like it from the queue {job.queue!r}")
     return lines
+
+
+def pause_line(queue: str, pause: QueuePause) -> str:
+    """Say who paused a queue, since when and why."""
+    return f"queue {queue!r} has been paused since {as_text(pause.since)} by {pause.by}: {pause.reason}"
 
 
 def _hold(lane: str, hold: LaneView | JobSituation, failure: JobView | None) -> tuple[Reason, list[str], str]:
@@ -497,6 +515,9 @@ def _job_data(situation: JobSituation, reason: Reason) -> dict[str, Any]:
         "held_since": _time(situation.held_since),
         "parked_since": _time(situation.parked_since),
         "parked_reason": situation.parked_reason,
+        "queue_paused": None
+        if situation.pause is None
+        else {**situation.pause._asdict(), "since": as_text(situation.pause.since)},
         "waits_for": situation.waits_for,
         "holders": list(situation.holders),
         "room_at": _time(situation.room_at),

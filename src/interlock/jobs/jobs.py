@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import builtins
 import inspect
-from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overload
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, cast, overload
 
 from interlock.arguments import checked_key, checked_limit, checked_line_number, checked_wait
 from interlock.connections import run_steps, run_steps_blocking
@@ -16,6 +17,7 @@ from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.listing import list_jobs
 from interlock.jobs.options import JobOptions, checked_aliases, checked_name
+from interlock.jobs.queue_names import warn_about_unused_queues
 from interlock.jobs.results import end_of, newest, result_in
 from interlock.jobs.views import job_view, log_line, progress_view
 from interlock.operations import unknown_job
@@ -390,16 +392,29 @@ class Jobs(Service[JobEngine]):
     # -- running -----------------------------------------------------------------------------------------------------
 
     def worker(
-        self, *, concurrency: int = 50, queues: Iterable[str] = ("default",), finish_within: Wait = 25.0
+        self,
+        *,
+        concurrency: int = 50,
+        queues: Iterable[str] | Mapping[str, int | None] = ("default",),
+        finish_within: Wait = 25.0,
     ) -> Worker:
         """A worker in this process: ``async with jobs.worker(): …``, or ``await jobs.worker().run()``.
+
+        ``queues={"mail": 2, "default": 50}`` gives each queue a concurrency of its own; the queues whose number is None
+        share ``concurrency``. A queue that no job of the app is declared for is logged as a warning.
 
         When it is told to finish, running jobs get ``finish_within`` seconds. Then they are cancelled and returned,
         which does not count as an attempt.
         """
-        from interlock.jobs.worker import Worker
+        from interlock.jobs.worker import Worker, WorkerGroup
 
-        return Worker(self._running, concurrency=concurrency, queues=_queues(queues), finish_within=finish_within)
+        if isinstance(queues, Mapping):
+            numbers = dict(cast("Mapping[str, int | None]", queues))
+            warn_about_unused_queues(numbers, {job.chosen.queue for job in self._jobs.values()})
+            return WorkerGroup(self._running, concurrency=concurrency, queues=numbers, finish_within=finish_within)
+        names = _queues(queues)
+        warn_about_unused_queues(names, {job.chosen.queue for job in self._jobs.values()})
+        return Worker(self._running, concurrency=concurrency, queues=names, finish_within=finish_within)
 
     async def drain(self, *, wait: Seconds = _DEFAULT_WAIT, queues: Iterable[str] | None = None) -> dict[Outcome, int]:
         """Run every job that can run now, in this process, until none is ready; returns counts by outcome. For tests.

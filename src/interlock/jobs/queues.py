@@ -27,7 +27,7 @@ class Queues:
         self._jobs = jobs
 
     async def get(self, queue: str) -> QueueView:
-        """One queue; raises ``NotFoundError`` if it has no jobs and no worker."""
+        """One queue; raises ``NotFoundError`` if it has no jobs and no worker and is not paused."""
         name = checked_name("queue", queue)
         for view in await self.list():
             if view.queue == name:
@@ -39,6 +39,20 @@ class Queues:
     async def explain(self, queue: str) -> Explanation[Reason]:
         """Why the jobs of a queue do not run, or which workers run them, and what to do about it."""
         return await explain_with(self._jobs, "queue", checked_name("queue", queue))
+
+    async def pause(self, queue: str, *, by: str, reason: str) -> None:
+        """Let no job of a queue start until it is resumed; enqueues go on.
+
+        No process fetches a job of the queue from the moment this returns. Running jobs continue. Workers return the
+        jobs that they have fetched and not started, usually within a moment.
+        """
+        name = checked_name("queue", queue)
+        await engine_of(self._jobs).store_client.operations.pause(name, by=by, reason=reason)
+
+    async def resume(self, queue: str, *, by: str, reason: str = "") -> bool:
+        """Let the jobs of a paused queue start again; False if it was not paused."""
+        name = checked_name("queue", queue)
+        return await engine_of(self._jobs).store_client.operations.resume(name, by=by, reason=reason)
 
     async def list(self) -> Sequence[QueueView]:
         """All queues with their jobs and workers, as one snapshot. Counts end at 10,000."""

@@ -87,6 +87,9 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
             return _in_line(situation)
         case Reason.LANE_HELD | Reason.LANE_PARKED:
             return f"is next in its lane, which {_hold(situation)}"
+        case Reason.QUEUE_PAUSED:
+            pause = situation.pause
+            return f"is in queue {job.queue!r}, which is paused{f' by {pause.by}: {pause.reason}' if pause else ''}"
         case Reason.PARKED:
             return f"was set aside until a person acts{_said(job.error)}"
         case Reason.FETCHED:

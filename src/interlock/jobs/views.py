@@ -163,6 +163,11 @@ class QueueView:
     """When the first scheduled job is due; in the past if no worker was there to take it."""
     workers: int
     runners: int
+    """How many jobs of the queue its live workers run at once."""
+    paused_by: str
+    paused_reason: str
+    paused_since: datetime | None
+    """When a person paused it."""
 
 
 def job_view(row: port.JobView, status: JobLogStatus | None = None) -> JobView:
@@ -194,7 +199,7 @@ def lane_view(row: port.LaneView) -> LaneView:
 
 def queue_view(row: port.QueueView) -> QueueView:
     """The view of a queue, from what the store returned."""
-    return QueueView(**_with_times(row._asdict(), "oldest_ready_at", "next_due_at"))
+    return QueueView(**_with_times(row._asdict(), "oldest_ready_at", "next_due_at", "paused_since"))
 
 
 def _with_times(data: dict[str, Any], *names: str) -> dict[str, Any]:

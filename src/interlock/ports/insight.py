@@ -8,6 +8,7 @@ wait for no lock. Each method reads one snapshot; ``Store.snapshot`` makes sever
 from __future__ import annotations
 
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ class WorkerStatus(NamedTuple):
     blocked_by: str = ""
     reads: tuple[HandlerVersion, ...] = ()
     """The versions of the handlers that it has."""
+    queue_runners: Mapping[str, int] = MappingProxyType({})
+    """How many jobs of each queue it runs at once; empty if every queue may use all runners."""
 
 
 class JobCounts(NamedTuple):

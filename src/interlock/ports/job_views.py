@@ -14,6 +14,7 @@ __all__ = [
     "JobView",
     "LaneView",
     "JobSituation",
+    "QueuePause",
     "QueueView",
     "RowLock",
     "RunningSuspects",
@@ -115,6 +116,14 @@ class Suspicion(NamedTuple):
     """By worker and half, those of its own group first; up to 20."""
 
 
+class QueuePause(NamedTuple):
+    """A person's pause of a queue."""
+
+    by: str
+    reason: str
+    since: float
+
+
 class RowLock(NamedTuple):
     """A transaction outside Interlock's control that keeps a row of a job locked."""
 
@@ -164,6 +173,8 @@ class JobSituation(NamedTuple):
     row_lock: RowLock | None = None
     """Set by Insight if another transaction keeps a row of the job or of its lane locked; see
     ``JobInsight.row_locks``."""
+    pause: QueuePause | None = None
+    """The pause of its queue, unless the job has ended."""
 
 
 class LaneView(NamedTuple):
@@ -209,3 +220,8 @@ class QueueView(NamedTuple):
     """When the first scheduled job is due; in the past if no worker was there to take it."""
     workers: int
     runners: int
+    """How many jobs of the queue its live workers run at once."""
+    paused_by: str = ""
+    paused_reason: str = ""
+    paused_since: float | None = None
+    """A person's pause."""

@@ -351,6 +351,19 @@ class Rescued(NamedTuple):
     """The half of a group of suspects that it belongs to now; None if it is not a suspect, or has ended."""
 
 
+_PAUSED = "paused "
+
+
+def pause_cause(queue: str, by: str, reason: str) -> str:
+    """Return the text of the message that a queue was paused."""
+    return f"{_PAUSED}{queue} by {by}: {reason}"
+
+
+def paused_queue(cause: str) -> str:
+    """Return the queue that a message of :func:`pause_cause` is about; empty for any other message."""
+    return cause.removeprefix(_PAUSED).split(" ", 1)[0] if cause.startswith(_PAUSED) else ""
+
+
 class JobStore(Protocol):
     """Jobs in one store and namespace: what writers and workers need. ``JobInsight`` reads them."""
 
@@ -410,9 +423,11 @@ class JobStore(Protocol):
         names: Sequence[str],
         runners: int,
         reads: Sequence[HandlerVersion] = (),
+        queue_runners: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Register what a worker runs and can read: for explanations, and to decide whether any live worker can read a
-        job that others could not. Ends with the session."""
+        job that others could not. Ends with the session. ``queue_runners`` is how many jobs of each queue it runs at
+        once; empty if every queue may use all runners."""
         ...
 
     async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
@@ -451,6 +466,18 @@ class JobStore(Protocol):
 
     async def release(self, lane: str, attribution: Attribution) -> bool:
         """End the hold, and let a parked lane continue; False if it was neither."""
+        ...
+
+    async def pause(self, queue: str, attribution: Attribution) -> None:
+        """Let no job of the queue be fetched until it is resumed: none is from the moment this returns, by no process
+        and no kind of fetch. Running jobs continue, and enqueues go on. Each session that has fetched jobs of the queue
+        receives ``taken`` for the owner ``{session}.{fence}.j{id}`` of one of them or more, with a cause of
+        ``pause_cause``, and returns all that have not started. Pausing a queue again with the same actor and reason
+        changes nothing."""
+        ...
+
+    async def resume(self, queue: str, attribution: Attribution) -> bool:
+        """End the pause; False if the queue was not paused. Workers of the queue are notified."""
         ...
 
     async def cancel(

@@ -58,6 +58,8 @@ class Action(StrEnum):
     JOB_CANCEL = "job.cancel"
     LANE_HOLD = "lane.hold"
     LANE_RELEASE = "lane.release"
+    QUEUE_PAUSE = "queue.pause"
+    QUEUE_RESUME = "queue.resume"
     LOCK_FORCE_RELEASE = "lock.force_release"
     CLAIM_FORGET = "claim.forget"
     CURSOR_FORGET = "cursor.forget"
@@ -86,7 +88,7 @@ class Action(StrEnum):
 
     @property
     def subject_kind(self) -> str:
-        """The kind of subject: job, lane, lock, claim, cursor, event, schedule or record."""
+        """The kind of subject: job, lane, queue, lock, claim, cursor, event, schedule or record."""
         return self.partition(".")[0]
 
 

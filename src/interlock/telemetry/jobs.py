@@ -51,6 +51,8 @@ class JobMetrics(Collector):
         """Lines of jobs' logs that the store has."""
         self.log_lines_dropped = 0
         """Lines that the store never got: written faster than they could be appended, or by a fetch that had ended."""
+        self.returned_paused = 0
+        """Fetched jobs that were returned because their queue was paused."""
         self.rescued = 0
         self.quarantined = 0
         self.loop_lag = Durations()
@@ -123,6 +125,11 @@ class JobMetrics(Collector):
                 "job_log_lines_dropped",
                 "Lines of jobs' logs that the store never got: too many at once, or of a fetch that had ended.",
                 self.log_lines_dropped,
+            ),
+            (
+                "job_returns_paused",
+                "Fetched jobs returned without a start because their queue was paused.",
+                self.returned_paused,
             ),
             ("jobs_rescued", "Jobs rescued from sessions that had ended.", self.rescued),
             ("jobs_quarantined", "Jobs quarantined after too many crashes.", self.quarantined),

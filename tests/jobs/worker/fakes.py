@@ -7,6 +7,7 @@ import math
 import time
 from collections import defaultdict
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.memory.messages import MemoryMessages
@@ -24,7 +25,7 @@ from interlock.testing.clock import until
 from interlock.testing.simulator import SeededLoop, VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from interlock.clock import Clock
     from interlock.ports.job_logs import JobReport, LogBounds
@@ -224,7 +225,13 @@ class FakeJobs:
         return math.inf
 
     async def register_worker(
-        self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Any] = ()
+        self,
+        session: str,
+        queues: Sequence[str],
+        names: Sequence[str],
+        runners: int,
+        reads: Sequence[Any] = (),
+        queue_runners: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         await self._enter("register_worker")
         self.calls.append(("register_worker", session, tuple(queues), tuple(names), runners))

@@ -309,7 +309,7 @@ async def test_what_was_said_of_an_earlier_fetch_says_nothing_of_this_one(why: s
         assert handler.stopped == []
 
 
-async def test_what_was_missed_may_have_been_a_hold() -> None:
+async def test_what_was_missed_may_have_been_a_hold_or_a_pause() -> None:
     handler = Handler(0, 100)
     async with floor() as place:
         place.job(handler.function)
@@ -321,15 +321,17 @@ async def test_what_was_missed_may_have_been_a_hold() -> None:
             await until(lambda: handler.started == [0, 100])
             place.jobs.limit = 0
             place.engine.turn(None)
-            await place.until_said(*jobs[1:])
+            await place.until_said(*jobs[1:], plain)
             assert place.jobs.outcomes(*jobs, single, plain) == [
                 "nothing",
                 "returned",
                 "returned",
                 "nothing",
-                "nothing",
+                "returned",
             ]
             handler.go.set()
+            place.jobs.limit = 100
+            place.jobs.tell()
             await place.until_ended(plain)
 
 

@@ -45,6 +45,28 @@ async def test_who_acts_is_the_one_who_signed_in(bot: Bot, caplog: pytest.LogCap
     assert released == [{"lane": "mine", "by": USER, "reason": ""}]
 
 
+async def test_a_queue_is_paused_and_resumed_from_its_page_and_the_api(bot: Bot) -> None:
+    asker = Asker(bot.app, credentials=True)
+    try:
+        answer = await asker.post("/queues/default", act="pause", reason="provider is down")
+        assert (answer.status, answer.header("location")) == (303, "/queues/default?said=paused")
+        page = (await asker.get("/queues/default?said=paused")).text
+        assert "The queue is paused" in page
+        assert "provider is down" in page
+        assert "queue-paused" in page
+        assert "provider is down" in (await asker.get("/workers")).text
+        data = await asker.get("/api/queues/default")
+        assert '"reason":"queue-paused"' in data.text
+        view = await bot.app.queues.get("default")
+        assert (view.paused_by, view.paused_reason) == (USER, "provider is down")
+        assert (await asker.post("/queues/default", act="pause", reason=" ")).status == 400
+    finally:
+        answer = await asker.post("/queues/default", act="resume", reason="")
+    assert answer.header("location") == "/queues/default?said=resumed"
+    assert "Pause the queue?" in (await asker.get("/queues/default")).text
+    assert "not paused" in (await asker.get("/queues/nothing")).text
+
+
 async def test_a_form_says_what_becomes_of_a_reason(bot: Bot) -> None:
     asker = Asker(bot.app)
     for link, said in (

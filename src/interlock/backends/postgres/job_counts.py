@@ -10,6 +10,7 @@ from interlock.backends.pacing import seconds
 from interlock.backends.postgres.job_browse import ENDED, sql
 from interlock.backends.queue_views import queue_views
 from interlock.ports.insight import MAX_COUNTED, Change, Changes, JobCounts
+from interlock.ports.job_views import QueuePause
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.postgres.job_browse import Fetch
 
-__all__ = ["activity", "counts"]
+__all__ = ["activity", "counts", "queue_pauses"]
 
 _FIRST_SCAN = 500
 _SCAN = 10_000
@@ -56,7 +57,7 @@ async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tupl
     queues = {queue for counter in found.values() for queue in counter}
     return JobCounts(
         states=states,
-        queues=queue_views(queues, found, oldest, workers, runners),
+        queues=queue_views(queues, found, oldest, workers, runners, await queue_pauses(fetch, namespace)),
         names={queue: frozenset(ready) for queue, ready in names.items()},
         lanes_running=other["lanes_running"],
         lanes_fetched=other["lanes_fetched"],
@@ -68,6 +69,12 @@ async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tupl
         orphans=other["orphans"],
         seen_at=seconds(now),
     )
+
+
+async def queue_pauses(fetch: Fetch, namespace: str) -> dict[str, QueuePause]:
+    """Return the paused queues."""
+    found = await fetch(sql.queue_pauses, namespace)
+    return {queue: QueuePause(by, reason, seconds(since)) for queue, by, reason, since in found}
 
 
 async def activity(fetch: Fetch, namespace: str, given: float | None, wanted: tuple[int, int, int]) -> Changes:

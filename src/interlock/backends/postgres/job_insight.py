@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from interlock.backends.log_chunks import decode_chunks
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.job_browse import browse, sql
-from interlock.backends.postgres.job_counts import activity, counts
+from interlock.backends.postgres.job_counts import activity, counts, queue_pauses
 from interlock.backends.postgres.job_logs import log_status
 from interlock.backends.postgres.job_views import job_view, lane_view, situation
 from interlock.ports.insight import (
@@ -103,6 +104,9 @@ class PostgresJobInsight:
         max_count = _MAX_AHEAD if len(ids) <= _FEW else _MAX_AHEAD_OF_MANY
         rows = await self._fetch(sql.situations, self._namespace, list(ids), max_count, self._clock())
         found = {told.job.id: told._replace(more_ahead=told.ahead >= max_count) for told in map(situation, rows)}
+        if found:
+            pauses = await queue_pauses(self._fetch, self._namespace)
+            found = {id: told._replace(pause=pauses.get(told.job.queue)) for id, told in found.items()}  # noqa: A001
         missing = [id for id in ids if id not in found]  # noqa: A001
         if missing:
             for row in await self._fetch(sql.ended, self._namespace, missing, self._clock()):
@@ -167,7 +171,10 @@ class PostgresJobInsight:
         rows = await self._fetch(sql.workers, self._namespace, session, limit, self._clock())
         return [
             WorkerStatus(WorkerView(*row[:4]), tuple(row[4]), tuple(row[5]), *row[6:11])._replace(
-                blocked_since=row[11], blocked_by=row[12], reads=decode_versions(row[13])
+                blocked_since=row[11],
+                blocked_by=row[12],
+                reads=decode_versions(row[13]),
+                queue_runners=json.loads(row[14] or "{}"),
             )
             for row in rows
         ]

@@ -1,4 +1,4 @@
-"""Operations on jobs and lanes, each journaled in the transaction of the change."""
+"""Operations on jobs, lanes and queues, each journaled in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _sql = JobQueries()
 
 
 class JobOperations:
-    """Holds and releases lanes, cancels and retries jobs."""
+    """Holds and releases lanes, pauses and resumes queues, cancels and retries jobs."""
 
     def __init__(
         self, connection: OrderedConnection, namespace: str, clock: Callable[[], float | None], fetches: JobFetch
@@ -42,6 +42,18 @@ class JobOperations:
         ((was_held,),) = await self._connection.fetch(_sql.release, *args)
         self._fetches.lower_all()
         return bool(was_held)
+
+    async def pause(self, queue: str, attribution: Attribution) -> None:
+        """Pause a queue. Returns after the fetches that had begun before."""
+        attributed, now = write_attribution(attribution), self._clock()
+        await self._connection.fetch(_sql.pause, self._namespace, queue, attributed, now)
+
+    async def resume(self, queue: str, attribution: Attribution) -> bool:
+        """Resume a queue."""
+        args = (self._namespace, queue, write_attribution(attribution), self._clock())
+        ((was_paused,),) = await self._connection.fetch(_sql.resume, *args)
+        self._fetches.lower_all()
+        return bool(was_paused)
 
     async def cancel(
         self,

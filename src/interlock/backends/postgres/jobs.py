@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from interlock.backends.handler_versions import encode_versions
@@ -21,7 +23,7 @@ from interlock.backends.postgres.ready_notifications import ReadyNotifications
 from interlock.ports.leases import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from interlock.backends.postgres.messages import PostgresMessages
     from interlock.backends.postgres.pool import Pool
@@ -112,9 +114,11 @@ class PostgresJobs:
         names: Sequence[str],
         runners: int,
         reads: Sequence[HandlerVersion] = (),
+        queue_runners: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Record what a worker works on."""
-        known = (list(queues), list(names), runners, encode_versions(reads))
+        by_queue = json.dumps(dict(queue_runners)) if queue_runners else None
+        known = (list(queues), list(names), runners, encode_versions(reads), by_queue)
         await self._operations.fetch(_sql.register_worker, self._namespace, session, *known)
 
     async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
@@ -148,6 +152,14 @@ class PostgresJobs:
     async def release(self, lane: str, attribution: Attribution) -> bool:
         """Release a lane."""
         return await self._operate.release(lane, attribution)
+
+    async def pause(self, queue: str, attribution: Attribution) -> None:
+        """Pause a queue."""
+        await self._operate.pause(queue, attribution)
+
+    async def resume(self, queue: str, attribution: Attribution) -> bool:
+        """Resume a queue."""
+        return await self._operate.resume(queue, attribution)
 
     async def cancel(
         self,

@@ -11,6 +11,7 @@ from interlock.backends.queue_views import queue_views
 from interlock.backends.sqlite.job_rows import FetchClass, JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_situation import sql
+from interlock.backends.sqlite.job_views import queue_pauses
 from interlock.ports.insight import MAX_COUNTED, Change, Changes, JobCounts
 from interlock.ports.jobs import JobState
 
@@ -122,18 +123,19 @@ def _queues(
     oldest: Mapping[JobState, Mapping[str, int]],
 ) -> list[QueueView]:
     times = {state: {queue: seconds(at) for queue, at in first.items()} for state, first in oldest.items()}
-    return queue_views(queues, found, times, *_workers_by_queue(rows))
+    return queue_views(queues, found, times, *_workers_by_queue(rows), queue_pauses(rows))
 
 
 def _workers_by_queue(rows: JobRows) -> tuple[Counter[str], Counter[str]]:
     """Count the live workers and runners of each queue."""
     workers: Counter[str] = Counter()
     runners: Counter[str] = Counter()
-    for _, queues_text, _, count in rows.all(jobs_sql.live_workers):
+    for _, queues_text, _, count, by_queue in rows.all(jobs_sql.live_workers):
         theirs: Iterable[str] = json.loads(queues_text)
+        own: Mapping[str, int] = json.loads(by_queue or "{}")
         for queue in theirs:
             workers[queue] += 1
-            runners[queue] += count
+            runners[queue] += own.get(queue, count)
     return workers, runners
 
 

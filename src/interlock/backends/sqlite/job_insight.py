@@ -207,12 +207,17 @@ def _counts(rows: JobRows) -> JobCounts:
 def _workers(rows: JobRows, session: str | None, limit: int) -> list[WorkerStatus]:
     return [
         WorkerStatus(
-            WorkerView(*who), tuple(json.loads(queues)), tuple(json.loads(names)), *rest, decode_versions(reads)
+            WorkerView(*row[:4]),
+            tuple(json.loads(row[4])),
+            tuple(json.loads(row[5])),
+            *row[6:11],
+        )._replace(
+            blocked_since=row[11],
+            blocked_by=row[12],
+            reads=decode_versions(row[13]),
+            queue_runners=json.loads(row[14] or "{}"),
         )
-        for *who, queues, names, runners, fetched, running, since, expires_at, blocked_since, blocked_by, reads in (
-            rows.all(sql.workers, session=session, limit=limit)
-        )
-        for rest in [(runners, fetched, running, since, expires_at, blocked_since, blocked_by)]
+        for row in rows.all(sql.workers, session=session, limit=limit)
     ]
 
 

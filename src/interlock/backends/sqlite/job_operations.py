@@ -1,4 +1,7 @@
-"""Operations on jobs and lanes: cancel, retry, hold, release. Each writes its journal entry if it changes something."""
+"""Operations on jobs, lanes and queues: cancel, retry, hold, release, pause, resume.
+
+Each writes its journal entry if it changes something.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 from interlock.backends.sqlite.job_finish import Ended, finish
 from interlock.backends.sqlite.job_limits import wake
 from interlock.backends.sqlite.job_rows import JobRows, sql
-from interlock.ports.jobs import JobState
+from interlock.ports.jobs import JobState, pause_cause
 from interlock.ports.journal import Action
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
     from interlock.ports.journal import Attribution
 
-__all__ = ["cancel", "hold", "release", "retry"]
+__all__ = ["cancel", "hold", "pause", "release", "resume", "retry"]
 
 _CAN_COME_BACK = {JobState.FAILED, JobState.CANCELLED, JobState.DISCARDED, JobState.QUARANTINED}
 
@@ -110,6 +113,37 @@ def release(rows: JobRows, lane: str, attribution: Attribution) -> bool:
     rows.advance_lanes([key])
     rows.journal(Action.LANE_RELEASE, lane, attribution, before, dict.fromkeys(before))
     return True
+
+
+def pause(rows: JobRows, queue: str, attribution: Attribution) -> None:
+    """Pause a queue. Its first jobs in the queues of limits stay there: other kinds do not wait behind them."""
+    by, reason = attribution.actor, attribution.reason
+    before, after = _pause_data(rows, queue), {"paused_by": by, "paused_reason": reason}
+    if after == before:
+        return
+    rows.run(sql.pause_queue, queue=queue, by=by, reason=reason)
+    rows.journal(Action.QUEUE_PAUSE, queue, attribution, before, after)
+    fetched = rows.all(sql.fetched_of_queue, queue=queue)
+    if fetched:
+        rows.run(sql.mark_jobs_notified, ids=json.dumps([id for id, *_ in fetched]))  # noqa: A001
+    for id, fence, session in fetched:  # noqa: A001
+        rows.notify_interrupted(session, id, fence, pause_cause(queue, by, reason))
+
+
+def resume(rows: JobRows, queue: str, attribution: Attribution) -> bool:
+    """Resume a queue."""
+    before = _pause_data(rows, queue)
+    if not rows.run(sql.resume_queue, queue=queue):
+        return False
+    rows.journal(Action.QUEUE_RESUME, queue, attribution, before, dict.fromkeys(before))
+    rows.changed_kinds.update(kind for kind, of, _ in rows.all(sql.namespace_kinds) if of == queue)
+    return True
+
+
+def _pause_data(rows: JobRows, queue: str) -> dict[str, Any]:
+    """Return what the journal keeps of a queue: who paused it and why."""
+    paused_by, reason, _ = rows.one(sql.queue_pause, queue=queue) or (None,) * 3
+    return {"paused_by": paused_by, "paused_reason": reason}
 
 
 def _hold_data(rows: JobRows, lane: str | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from interlock.backends.sqlite.job_views import (
     UNHELD,
     Hold,
     finished,
+    queue_pauses,
     seconds_or_none,
     suspicion,
     unfinished,
@@ -44,8 +45,9 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
     states = {id: JobState(state) for id, state in rows.all(sql.states, ids=json.dumps(list(heads)))}  # noqa: A001
     live = {
         session: (set(json.loads(queues)), set(json.loads(names)))
-        for session, queues, names, _ in rows.all(jobs_sql.live_workers)
+        for session, queues, names, *_ in rows.all(jobs_sql.live_workers)
     }
+    pauses = queue_pauses(rows)
     suspicions = {half: suspicion(rows, half) for half in {keys[12] for keys in keys_of.values()}}
     found: list[JobSituation] = []
     max_count = _MAX_AHEAD if len(ids) <= _FEW else _MAX_AHEAD_OF_MANY
@@ -57,6 +59,7 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
                 known = max(1, known)
             situation = JobSituation(view, 0, None, None, *UNHELD, "", (), None, known, len(of_queue))
             if (keys := keys_of.get(id)) is not None and not view.state.final:
+                situation = situation._replace(pause=pauses.get(view.queue))
                 situation = _with_blocks(
                     rows, situation._replace(suspicion=suspicions[keys[12]]), keys, states, max_count
                 )

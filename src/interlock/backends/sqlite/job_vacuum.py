@@ -11,7 +11,7 @@ from interlock.backends.sqlite.job_logs import delete_logs
 from interlock.backends.sqlite.job_rows import JobRows, sql
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from interlock.ports.jobs import HandlerVersion
 
@@ -28,6 +28,7 @@ def attend(
     names: Sequence[str],
     runners: int,
     reads: Sequence[HandlerVersion],
+    queue_runners: Mapping[str, int],
 ) -> None:
     """Store the queues, jobs and runners of a worker."""
     rows.run(
@@ -37,6 +38,7 @@ def attend(
         names=json.dumps(list(names)),
         runners=runners,
         handler_versions=encode_versions(reads),
+        queue_runners=json.dumps(dict(queue_runners)) if queue_runners else None,
     )
 
 

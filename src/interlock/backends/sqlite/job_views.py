@@ -9,13 +9,24 @@ from interlock.backends.pacing import seconds
 from interlock.backends.sqlite.job_attempts import read_attempts
 from interlock.backends.sqlite.job_limit_json import decode_uses
 from interlock.backends.sqlite.job_rows import JobRows, sql
-from interlock.ports.job_views import Attempt, JobView, LaneView, RunningSuspects, Suspicion, WorkerView
+from interlock.ports.job_views import Attempt, JobView, LaneView, QueuePause, RunningSuspects, Suspicion, WorkerView
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["UNHELD", "Hold", "find", "finished", "held", "lane_view", "seconds_or_none", "suspicion", "unfinished"]
+__all__ = [
+    "UNHELD",
+    "Hold",
+    "find",
+    "finished",
+    "held",
+    "lane_view",
+    "queue_pauses",
+    "seconds_or_none",
+    "suspicion",
+    "unfinished",
+]
 
 _MAX_NAMED = 5
 _MAX_WORKERS = 20
@@ -67,6 +78,12 @@ class Hold(NamedTuple):
 
 
 UNHELD = Hold("", "", None, None, "")
+
+
+def queue_pauses(rows: JobRows) -> dict[str, QueuePause]:
+    """Return the paused queues."""
+    found = rows.all(sql.queue_pauses)
+    return {queue: QueuePause(by, reason, seconds(since)) for queue, by, reason, since in found}
 
 
 def held(rows: JobRows, lane: str | None) -> Hold:

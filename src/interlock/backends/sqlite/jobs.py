@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from interlock.backends.sqlite import job_acknowledge, job_fetch, job_logs, job_operations, job_vacuum
@@ -13,7 +14,7 @@ from interlock.ports.jobs import FetchResult
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from interlock.backends.sqlite.job_notifier import JobNotifier
@@ -131,9 +132,10 @@ class SqliteJobs:
         names: Sequence[str],
         runners: int,
         reads: Sequence[HandlerVersion] = (),
+        queue_runners: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Register a worker."""
-        await self._do(lambda rows: job_vacuum.attend(rows, session, queues, names, runners, reads))
+        await self._do(lambda rows: job_vacuum.attend(rows, session, queues, names, runners, reads, queue_runners))
 
     async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
         """Record which fetched jobs have started."""
@@ -162,6 +164,14 @@ class SqliteJobs:
     async def release(self, lane: str, attribution: Attribution) -> bool:
         """Release a lane."""
         return await self._do(lambda rows: job_operations.release(rows, lane, attribution))
+
+    async def pause(self, queue: str, attribution: Attribution) -> None:
+        """Pause a queue."""
+        await self._do(lambda rows: job_operations.pause(rows, queue, attribution))
+
+    async def resume(self, queue: str, attribution: Attribution) -> bool:
+        """Resume a queue."""
+        return await self._do(lambda rows: job_operations.resume(rows, queue, attribution))
 
     async def cancel(
         self,

@@ -158,9 +158,14 @@ class Buffer:
         self.following.clear()
         return jobs
 
-    def remove_lanes(self) -> list[FetchedJob]:
-        """Remove every job that has a lane."""
-        return self._pick(lambda job: bool(job.lane)) + self.empty_following()
+    def remove_queue(self, queue: str) -> list[FetchedJob]:
+        """Remove every job of a queue, with those behind it in its run."""
+        found = self._pick(lambda job: job.queue == queue, rest=True)
+        for first, run in list(self.following.items()):
+            found += _cut(run, lambda job: job.queue == queue, rest=True)
+            if not run:
+                del self.following[first]
+        return found
 
     def remove(self, job_id: int, fence: int, *, rest: bool) -> list[FetchedJob]:
         """Remove one fetched job, with those behind it in its run if ``rest`` is true."""

@@ -247,10 +247,14 @@ class Coordinator:
         if not queues and not self._registered:
             return  # there are only direct workers, which take nothing but what callers here want
         runners = sum(pool.concurrency for pool in self._pools if pool.queues)
-        registered = (session.id, tuple(queues), tuple(self._engine.definitions), runners)
+        by_queue = {queue: sum(pool.concurrency for pool in self._pools if queue in pool.queues) for queue in queues}
+        if all(count == runners for count in by_queue.values()):
+            by_queue = {}
+        known = (session.id, tuple(queues), tuple(self._engine.definitions), runners)
+        registered = (*known, by_queue)
         if registered != self._registered:
             try:
-                await self._jobs.register_worker(*registered, self._engine.versions())
+                await self._jobs.register_worker(*known, self._engine.versions(), by_queue)
             except StoreUnavailableError:
                 raise
             except Exception as error:  # noqa: BLE001 - only explanations depend on it

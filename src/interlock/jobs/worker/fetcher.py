@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.session_batch import SessionBatch
-from interlock.ports.jobs import FetchRequest, FetchResult, StartWindow
+from interlock.ports.jobs import FetchRequest, FetchResult, StartWindow, paused_queue
 from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
@@ -49,6 +49,8 @@ class Fetcher:
         self._stopping = False
         self._fetching = False
         self._early: dict[tuple[int, int], str] | None = None
+        self._pauses: set[str] = set()
+        """Messages about paused queues whose jobs were returned, since the last fetch."""
         self._failure = LastingFailure(engine.monotonic)
         self._drained: asyncio.Future[None] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -96,13 +98,20 @@ class Fetcher:
         self._pool.lose_session(session)
 
     def revoked(self, job: int, fence: int, cause: str) -> None:
-        """A person held the lane of a fetched job, or cancelled the job."""
+        """A person held the lane of a fetched job, paused its queue, or cancelled the job."""
+        if queue := paused_queue(cause):
+            if self._early is not None:
+                self._early[job, fence] = cause  # a fetch is under way, which may have begun before the pause
+            if cause not in self._pauses:
+                self._pauses.add(cause)
+                self._pool.return_queue(queue)
+            return
         if not self._pool.revoke(job, fence, cause) and self._early is not None and len(self._early) < _MAX_EARLY:
             self._early[job, fence] = cause  # it may be about a job whose fetch is still under way
 
     def messages_missed(self) -> None:
-        """Return what has not started of any lane, since it may have been held, and fetch again."""
-        self._pool.return_lanes()
+        """Return what has not started, since its lane may have been held or its queue paused, and fetch again."""
+        self._pool.return_waiting()
         self._signal.announce()
 
     # -- the loop ----------------------------------------------------------------------------------------------------
@@ -240,9 +249,10 @@ class Fetcher:
             if any(job.paced for job in jobs):
                 window = StartWindow(asked_at, asked_at + within)
                 jobs = [job._replace(window=window) if job.paced else job for job in jobs]
+            self._pauses.clear()
             pool.put(jobs, low)
             for (job, fence), cause in (early or {}).items():
-                pool.revoke(job, fence, cause)
+                self.revoked(job, fence, cause)
             if self._stopping:
                 pool.return_waiting()
         # Some jobs are given only if they can start at once.

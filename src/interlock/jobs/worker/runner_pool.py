@@ -199,9 +199,11 @@ class RunnerPool:
         """Return every job that has not started."""
         self.return_jobs(self.buffer.empty() + self.buffer.empty_following())
 
-    def return_lanes(self) -> None:
-        """Return every job of a lane that has not started: its lane may have been held."""
-        self.return_jobs(self.buffer.remove_lanes())
+    def return_queue(self, queue: str) -> None:
+        """Return every job of a queue that has not started: the queue was paused."""
+        jobs = self.buffer.remove_queue(queue)
+        self._metrics.returned_paused += len(jobs)
+        self.return_jobs(jobs)
 
     def return_following(self, job: FetchedJob) -> None:
         """Return the jobs that follow this one in its run."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["RunningJob", "WorkerStatus"]
 
@@ -39,3 +43,5 @@ class WorkerStatus(NamedTuple):
     """Jobs by outcome since the worker was opened; ``refused``: acknowledgements that came too late."""
     trouble: str = ""
     """Why the store does not take acknowledgements or give jobs; empty if it does both."""
+    queue_concurrency: Mapping[str, int] = MappingProxyType({})
+    """How many jobs of each queue it runs at once; empty if every queue may use all of ``concurrency``."""

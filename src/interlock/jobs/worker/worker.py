@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from interlock.jobs.worker.coordinator import Coordinator
     from interlock.ports.jobs import Outcome
 
-__all__ = ["FINISH_WITHIN", "RETURN_SECONDS", "STOP_SECONDS", "Worker"]
+__all__ = ["FINISH_WITHIN", "RETURN_SECONDS", "STOP_SECONDS", "Worker", "check_concurrency"]
 
 _log = logging.getLogger("interlock.jobs")
 _MAX_CONCURRENCY = 10_000
@@ -42,6 +42,15 @@ STOP_SECONDS = 3.0
 """How long handlers may take to clean up after they were cancelled."""
 RETURN_SECONDS = 1.5
 """How long the store may take after that to accept the jobs that are left."""
+
+
+def check_concurrency(concurrency: object, queue: str = "") -> None:
+    """Check how many jobs run at once: of a worker, or of one of its queues."""
+    if type(concurrency) is not int or not 1 <= concurrency <= _MAX_CONCURRENCY:
+        of = f" of queue {queue!r}" if queue else ""
+        raise MisuseError(
+            f"Invalid concurrency{of} {concurrency!r}.", remedy=f"Use a whole number from 1 to {_MAX_CONCURRENCY:,}."
+        )
 
 
 class Worker:
@@ -63,10 +72,7 @@ class Worker:
         queues: Sequence[str] = ("default",),
         finish_within: Wait = FINISH_WITHIN,
     ) -> None:
-        if type(concurrency) is not int or not 1 <= concurrency <= _MAX_CONCURRENCY:
-            raise MisuseError(
-                f"Invalid concurrency {concurrency!r}.", remedy=f"Use a whole number from 1 to {_MAX_CONCURRENCY:,}."
-            )
+        check_concurrency(concurrency)
         if isinstance(queues, str) or not queues:
             raise MisuseError(f"Invalid queues {queues!r}.", remedy='Pass a list of names, such as ("default",).')
         self.concurrency = concurrency

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from interlock.errors import StoreUnavailableError
@@ -13,10 +14,12 @@ from interlock.testing.simulator.job_events import (
     JobsFetched,
     JobsHandedBack,
     JobsRescued,
+    QueuePaused,
+    QueueResumed,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from interlock.ports.job_logs import JobReport, LogBounds
     from interlock.ports.jobs import (
@@ -128,11 +131,11 @@ class FaultyJobs:
         names: Sequence[str],
         runners: int,
         reads: Sequence[HandlerVersion] = (),
+        queue_runners: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Say what a worker works on."""
-        await self._call(
-            "register_worker", (), lambda: self._jobs.register_worker(session, queues, names, runners, reads)
-        )
+        """Register what a worker runs."""
+        known = (session, queues, names, runners, reads, queue_runners)
+        await self._call("register_worker", (), lambda: self._jobs.register_worker(*known))
 
     async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
         """Record which fetched jobs have started."""
@@ -157,6 +160,24 @@ class FaultyJobs:
     async def release(self, lane: str, attribution: Attribution) -> bool:
         """Let a lane go on."""
         return await self._call("release", (), lambda: self._jobs.release(lane, attribution))
+
+    async def pause(self, queue: str, attribution: Attribution) -> None:
+        """Pause a queue."""
+
+        async def operation() -> None:
+            await self._jobs.pause(queue, attribution)
+            self._watcher.saw(QueuePaused, queue)
+
+        await self._call("pause", (), operation)
+
+    async def resume(self, queue: str, attribution: Attribution) -> bool:
+        """Resume a queue."""
+
+        async def operation() -> bool:
+            self._watcher.saw(QueueResumed, queue)
+            return await self._jobs.resume(queue, attribution)
+
+        return await self._call("resume", (), operation)
 
     async def cancel(
         self,

@@ -27,6 +27,8 @@ __all__ = [
     "JobsLeft",
     "JobsRescued",
     "JobsAcknowledged",
+    "QueuePaused",
+    "QueueResumed",
 ]
 
 
@@ -98,6 +100,30 @@ class JobsRescued(NamedTuple):
     def words(self, name: Name) -> list[str]:
         """For the trace."""
         return [f"{job.id}:{job.crashes}{'!' if job.quarantined else ''}" for job in self.rescued]
+
+
+class QueuePaused(NamedTuple):
+    """The store has paused a queue."""
+
+    at: float
+    process: str
+    queue: str
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [self.queue]
+
+
+class QueueResumed(NamedTuple):
+    """The store is about to resume a queue."""
+
+    at: float
+    process: str
+    queue: str
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [self.queue]
 
 
 class JobCancelled(NamedTuple):
@@ -216,4 +242,6 @@ JobEvent = (
     | HandlerResisted
     | HandlerEnded
     | JobsLeft
+    | QueuePaused
+    | QueueResumed
 )

@@ -28,6 +28,8 @@ from interlock.testing.simulator.job_events import (
     JobsHandedBack,
     JobsLeft,
     JobsRescued,
+    QueuePaused,
+    QueueResumed,
 )
 from interlock.testing.simulator.lives import GRACE, Sessions, Standstills
 from interlock.testing.simulator.model import Violation
@@ -95,6 +97,7 @@ class _Check:
         self._lanes: dict[str, list[_Job]] = {}
         self._starts: dict[str, list[tuple[float, int]]] = {}
         self._resisted: set[tuple[int, int]] = set()
+        self._paused: set[str] = set()
         self._places = 0
         self._now = 0.0
         for event in events:
@@ -119,6 +122,10 @@ class _Check:
                 self._rescued(event)
             case JobCancelled():
                 self._cancelled(event)
+            case QueuePaused():
+                self._paused.add(event.queue)
+            case QueueResumed():
+                self._paused.discard(event.queue)
             case JobRetried():
                 self._retried(event)
             case HandlerBegan():
@@ -159,6 +166,8 @@ class _Check:
             if job is None or job.ended:
                 self._broken("exclusive", f"job {got.id} was given that is not there, or has ended")
                 continue
+            if got.queue in self._paused:
+                self._broken("pause", f"job {got.id} was given while its queue {got.queue!r} was paused")
             if job.fetch is not None:
                 self._broken("exclusive", f"job {got.id} was given while {job.fetch.session} had it")
             if job.fetches and got.fence <= job.fetches[-1].fence:

@@ -58,6 +58,10 @@ def routes(web: Web) -> list[BaseRoute]:
         Route("/api/explain/journal", handles_api(api.explain_journal)),
         Route("/api/explain/{kind}/{ref:path}", handles_api(api.explain)),
     ]
+    pages += [
+        Route("/queues/{ref:path}", site.handles(_by_method(details.show, actions.from_page, "queues")), methods=_BOTH),
+        Route("/api/queues/{ref:path}", handles_api(_by_method(api.thing, actions.from_api, "queues")), methods=_BOTH),
+    ]
     for kind in KINDS:
         pages += [
             Route(f"/{kind}", site.handles(_by_method(lists.show, actions.all_from_page, kind)), methods=_BOTH),

@@ -146,6 +146,16 @@ async def _release(app: App, order: Order) -> Done:
     return Done("released" if await app.lanes.release(order.ref, by=order.by, reason=order.reason) else "not-held", {})
 
 
+async def _pause(app: App, order: Order) -> Done:
+    await app.queues.pause(order.ref, by=order.by, reason=order.reason)
+    return Done("paused", {})
+
+
+async def _resume(app: App, order: Order) -> Done:
+    resumed = await app.queues.resume(order.ref, by=order.by, reason=order.reason)
+    return Done("resumed" if resumed else "not-paused", {})
+
+
 async def _force_release(app: App, order: Order) -> Done:
     holder = await app.locks.force_release(order.ref, reason=order.reason, by=order.by)
     if holder is None:
@@ -169,6 +179,7 @@ async def _replay(app: App, order: Order) -> Done:
 ACTS: Mapping[str, Mapping[str, Callable[[App, Order], Awaitable[Done]]]] = {
     "jobs": {"retry": _retry, "cancel": _cancel},
     "lanes": {"hold": _hold, "release": _release},
+    "queues": {"pause": _pause, "resume": _resume},
     "locks": {"release": _force_release},
     "claims": {"forget": _forget},
     "events": {"replay": _replay},

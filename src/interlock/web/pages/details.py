@@ -1,4 +1,4 @@
-"""The pages about one thing: a job, a lane, a lock, a limit, a claim, an event, a worker, a record."""
+"""The pages about one thing: a job, a lane, a queue, a lock, a limit, a claim, an event, a worker, a record."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ KINDS = {
     "workers": "worker",
 }
 """Sections of the dashboard, and what one of each is called."""
+_WORDS = {**KINDS, "queues": "queue"}
+_SECTIONS = {"queues": "workers"}
+"""The section that shows a list of them, if they have none of their own."""
 
 
 class Details:
@@ -44,10 +47,10 @@ class Details:
         page = await looked_up(self.site.app.insight, kind, request)
         return await self.site.page(
             request,
-            f"{KINDS[kind]}.html",
+            f"{_WORDS[kind]}.html",
             status=200 if fault is None else fault.status,
             title=_title(kind, request),
-            at=kind,
+            at=_SECTIONS.get(kind, kind),
             page=page,
             seen_at=max((seen.at for seen in page.seen), default=None),
             said=notice_of(request),
@@ -100,6 +103,8 @@ async def looked_up(insight: Insight, kind: str, request: Request) -> Any:
             return await insight.event(number_of(request, "event"))
         case "lanes":
             return await insight.lane(key_of(request))
+        case "queues":
+            return await insight.queue(key_of(request))
         case "locks":
             return await insight.lock(key_of(request))
         case "limits":
@@ -125,4 +130,4 @@ def number_of(request: Request, what: str) -> int:
 
 def _title(kind: str, request: Request) -> str:
     name = request.path_params["ref"] or request.query_params.get("key", "")
-    return f"{KINDS[kind].capitalize()} {name[:80]}"
+    return f"{_WORDS[kind].capitalize()} {name[:80]}"

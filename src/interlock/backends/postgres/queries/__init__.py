@@ -78,6 +78,8 @@ class JobQueries(Queries, package=_PACKAGE, files=("jobs",)):
     retry: str
     hold: str
     release: str
+    pause: str
+    resume: str
     prune: str
     dead_rows: str
 
@@ -107,6 +109,7 @@ class InsightQueries(Queries, package=_PACKAGE, files=_INSIGHT_FILES):
     many_signals: str
     ended: str
     situations: str
+    queue_pauses: str
     row_locks: str
     neighbours: str
     fetched: str

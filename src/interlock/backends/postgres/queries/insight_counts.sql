@@ -116,7 +116,8 @@ from (
         limit $2::integer) x) c
 cross join lateral (values ('lanes_held', c.held), ('lanes_parked', c.parked)) as u (what, count)
 union all
-select 'workers', $1 || '/' || q.queue, count(*), sum(w.runners)::bigint, null
+select 'workers', $1 || '/' || q.queue, count(*),
+       sum(coalesce((w.queue_runners ->> q.queue)::integer, w.runners))::bigint, null
 from clock
 join interlock.job_worker w on w.namespace = $1
 join interlock.session s on s.namespace = w.namespace and s.id = w.session and s.expires_at > now_is
@@ -167,7 +168,8 @@ with started as materialized (select s.id from interlock.job_started_ids($1) s)
 select w.session, s.host, s.pid, s.program, w.queues, w.names, w.runners,
        coalesce(f.fetched, 0), coalesce(f.running, 0),
        extract(epoch from s.begun_at)::float8, extract(epoch from s.expires_at)::float8,
-       extract(epoch from s.blocked_since)::float8, s.blocked_by, w.handler_versions::text
+       extract(epoch from s.blocked_since)::float8, s.blocked_by, w.handler_versions::text,
+       w.queue_runners::text
 from interlock.job_worker w
 join interlock.session s on s.namespace = w.namespace and s.id = w.session and s.expires_at > interlock.now_or($4)
 left join lateral (

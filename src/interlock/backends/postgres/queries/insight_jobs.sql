@@ -396,3 +396,8 @@ from interlock.job_log l
 join interlock.job_log_chunk c on c.id = l.id and c.first + c.lines > $3::bigint + 1
 where l.id = $2 and l.namespace = $1
 order by c.first limit $4
+
+-- name: queue_pauses
+-- List the paused queues.
+select substr(q.pool, length($1) + 2), q.paused_by, q.reason, q.paused_since
+from interlock.queue_pause q where q.namespace = $1

@@ -81,7 +81,7 @@ select id, name, session, crashes, quarantined, half from interlock.job_rescue($
 
 -- name: register_worker
 -- Record which queues and jobs a session works on.
-select interlock.job_register_worker($1, $2, $3, $4, $5, $6::jsonb)
+select interlock.job_register_worker($1, $2, $3, $4, $5, $6::jsonb, $7::jsonb)
 
 -- name: report_started
 -- Record which of a session's fetched jobs have started.
@@ -114,6 +114,14 @@ select interlock.job_hold($1, $2, $3::jsonb, $4)
 -- name: release
 -- Release a lane.
 select interlock.job_release($1, $2, $3::jsonb, $4)
+
+-- name: pause
+-- Pause a queue.
+select interlock.queue_pause($1, $2, $3::jsonb, $4)
+
+-- name: resume
+-- Resume a queue.
+select interlock.queue_resume($1, $2, $3::jsonb, $4)
 
 -- name: prune
 -- Remove history and results that were kept long enough.

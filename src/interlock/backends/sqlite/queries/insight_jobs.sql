@@ -110,7 +110,7 @@ limit :limit
 select w.session, w.host, w.pid, w.program, w.queues, w.names, w.runners,
        (select count(*) from interlock_job_fetched c where c.worker = w.id and not c.started),
        (select count(*) from interlock_job_fetched c where c.worker = w.id and c.started), s.begun_at, s.expires_at,
-       s.blocked_since, s.blocked_by, w.handler_versions
+       s.blocked_since, s.blocked_by, w.handler_versions, w.queue_runners
 from interlock_job_worker w
 join interlock_session s on s.namespace = w.namespace and s.id = w.session
 where w.namespace = :namespace and s.expires_at > :now_s and (:session is null or w.session = :session) and w.queues <> '[]'

@@ -12,7 +12,8 @@ values (:namespace, :session, :host, :pid, :program)
 returning id
 
 -- name: kinds
--- Read the kinds of some queues: for each fetch class whether any job is ready, and when the next job is due.
+-- Read the kinds of some queues, without paused ones: for each fetch class whether any job is ready, and when the next job is
+-- due.
 select k.id, k.queue, k.name,
        exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 0 /* plain */),
        exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 1 /* slots */),
@@ -21,6 +22,7 @@ select k.id, k.queue, k.name,
        (select t.at from interlock_job_scheduled t where t.kind = k.id order by t.at limit 1)
 from json_each(:queues) q
 cross join interlock_job_kind k on k.namespace = :namespace and k.queue = q.value
+where not exists (select 1 from interlock_queue_pause p where p.namespace = :namespace and p.queue = q.value)
 
 -- name: due_jobs
 -- Select scheduled jobs of a kind that are due.

@@ -52,3 +52,34 @@ select id, kind, lane, priority, enqueued_at, :now, fence, on_failure, coalesces
 from interlock_job_history
 where id = :id
 returning kind, lane
+
+-- name: queue_pauses
+-- Read the paused queues.
+select queue, paused_by, reason, paused_since from interlock_queue_pause where namespace = :namespace
+
+-- name: queue_pause
+-- Read the pause of a queue.
+select paused_by, reason, paused_since from interlock_queue_pause where namespace = :namespace and queue = :queue
+
+-- name: pause_queue
+-- Pause a queue, with who and why.
+insert into interlock_queue_pause (namespace, queue, paused_by, reason, paused_since)
+values (:namespace, :queue, :by, :reason, :now)
+on conflict (namespace, queue) do update set paused_by = excluded.paused_by, reason = excluded.reason
+
+-- name: resume_queue
+-- End the pause of a queue.
+delete from interlock_queue_pause where namespace = :namespace and queue = :queue
+
+-- name: fetched_of_queue
+-- Select the fetched jobs of a queue and their sessions.
+select c.id, c.fence, w.session
+from interlock_job_kind k
+cross join interlock_job_fetched c
+cross join interlock_job j on j.id = c.id and j.kind = k.id
+cross join interlock_job_worker w on w.id = c.worker
+where k.namespace = :namespace and k.queue = :queue and not c.started
+
+-- name: mark_jobs_notified
+-- Record that the workers of these jobs were notified to return them.
+update interlock_job_fetched set notified = 1 where id in (select value from json_each(:ids))

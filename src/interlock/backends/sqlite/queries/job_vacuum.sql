@@ -1,11 +1,13 @@
 -- name: register_worker
 -- Register a session's worker: its queues, handlers, runners and handler versions.
-insert into interlock_job_worker (namespace, session, host, pid, program, queues, names, runners, handler_versions)
-select namespace, id, host, pid, program, :queues, :names, :runners, :handler_versions
+insert into interlock_job_worker
+    (namespace, session, host, pid, program, queues, names, runners, handler_versions, queue_runners)
+select namespace, id, host, pid, program, :queues, :names, :runners, :handler_versions, :queue_runners
 from interlock_session
 where namespace = :namespace and id = :session and expires_at > :now_s
 on conflict (namespace, session) do update
-set queues = excluded.queues, names = excluded.names, runners = excluded.runners, handler_versions = excluded.handler_versions
+set queues = excluded.queues, names = excluded.names, runners = excluded.runners, handler_versions = excluded.handler_versions,
+    queue_runners = excluded.queue_runners
 
 -- name: mark_started
 -- Record that a worker has started a job that it fetched.

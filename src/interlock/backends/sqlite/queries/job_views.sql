@@ -59,8 +59,9 @@ order by j.half = :half desc, j.half / 2 = :half / 2 desc, w.session
 limit :limit
 
 -- name: live_workers
--- Select the sessions, queues, handlers and runners of live workers. A process that has only fetched jobs serves no queue.
-select w.session, w.queues, w.names, w.runners
+-- Select the sessions, queues, handlers and runners of live workers, and the runners by queue. A process that has only fetched
+-- jobs serves no queue.
+select w.session, w.queues, w.names, w.runners, w.queue_runners
 from interlock_job_worker w
 join interlock_session s on s.namespace = w.namespace and s.id = w.session
 where w.namespace = :namespace and s.expires_at > :now_s

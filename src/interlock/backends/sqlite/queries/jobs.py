@@ -118,6 +118,12 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     mark_notified: str
     hold_lane: str
     release_lane: str
+    queue_pauses: str
+    queue_pause: str
+    pause_queue: str
+    resume_queue: str
+    fetched_of_queue: str
+    mark_jobs_notified: str
     make_due: str
     restore: str
 

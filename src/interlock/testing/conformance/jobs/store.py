@@ -14,6 +14,7 @@ from interlock.testing.conformance.jobs.notifications import NewsConformance
 from interlock.testing.conformance.jobs.order import OrderConformance
 from interlock.testing.conformance.jobs.own_lanes import OwnLaneConformance
 from interlock.testing.conformance.jobs.paces import JobPaceConformance
+from interlock.testing.conformance.jobs.pauses import PauseConformance
 from interlock.testing.conformance.jobs.people import PeopleConformance
 from interlock.testing.conformance.jobs.races import JobRaceConformance
 from interlock.testing.conformance.jobs.refusals import RefusalConformance
@@ -33,6 +34,7 @@ class JobStoreConformance(
     OwnLaneConformance,
     RunConformance,
     HoldConformance,
+    PauseConformance,
     AcknowledgingConformance,
     JobSlotConformance,
     JobPaceConformance,

@@ -193,6 +193,18 @@ class PipelineRunConformance(RecordAppSuite):
             states = sorted(str(job.state) for job in await b.app.jobs.list(name="pipeline.intake"))
             assert states == ["cancelled", "cancelled", "done"]
 
+    async def test_a_direct_run_waits_while_the_queue_is_paused(self, store_url: str) -> None:
+        async with self.record_app(store_url) as b:
+            pipeline = b.app.pipeline("intake", b.intents, stages=[normalize], queue="slow")
+            await b.new("a")
+            await b.app.queues.pause("slow", by="ann", reason="deploying")
+            with pytest.raises(LockTimeoutError, match=r"did not start within .* and was withdrawn"):
+                await pipeline.run("a", 0.05)
+            run = asyncio.create_task(pipeline.run("a", 30))
+            await asyncio.sleep(0)
+            await b.app.queues.resume("slow", by="ann")
+            assert (await run).state == "completed"
+
     async def test_a_free_record_needs_no_wait(self, store_url: str) -> None:
         async with self.record_app(store_url) as b:
             pipeline = b.app.pipeline("intake", b.intents, stages=[normalize])

@@ -1,4 +1,5 @@
--- Fetch up to p_max_jobs jobs for a session, an equal share of each pool, in the order of their sort keys. p_at_once: how
+-- Fetch up to p_max_jobs jobs for a session, an equal share of each pool that is not paused, in the order of their sort keys.
+-- p_at_once: how
 -- many the worker can start now. p_run_length: how many jobs of one lane it takes together. p_scan_from: for each pool, the
 -- sort key before which the last fetch found nothing. p_lanes: if given, take only the first jobs of these lanes.
 -- session_ended: the session is not live, and nothing was fetched. recheck_in: after how many seconds another fetch may
@@ -16,11 +17,13 @@ language plpgsql volatile
 as $$
 declare
     now_us constant bigint := interlock.micros(interlock.now_or(p_clock));
-    request constant interlock.fetch_request := (
+    request interlock.fetch_request := (
         p_namespace, p_session, p_pools, p_names, p_max_jobs, p_at_once, p_run_length, (p_start_within * 1e6)::bigint,
         p_clock, p_lanes);
     state interlock.fetch_state := (
         now_us, 0, 0, null, null, '{}'::text[], '{}'::jsonb, false, false, false, false, false, false);
+    paused text[];
+    scan_starts bigint[] := p_scan_from;
     me record;
     ready record;
     scanned record;
@@ -37,7 +40,17 @@ begin
         scan_from := p_scan_from;
         return;
     end if;
-    ready := interlock.job_fetch_prepare(request, state, p_scan_from);
+    if exists (select from interlock.queue_pause q where q.namespace = p_namespace) then
+        paused := array(select q.pool from interlock.queue_pause q where q.pool = any (p_pools));
+        select coalesce(array_agg(u.pool order by u.n), '{}'), coalesce(array_agg(u.start order by u.n), '{}')
+        into request.pools, scan_starts
+        from unnest(p_pools, p_scan_from) with ordinality as u (pool, start, n) where u.pool <> all (paused);
+        if cardinality(request.pools) = 0 then
+            scan_from := p_scan_from;
+            return;
+        end if;
+    end if;
+    ready := interlock.job_fetch_prepare(request, state, scan_starts);
     scanned := interlock.job_fetch_scan(request, ready.state, ready.scan_from);
     state := scanned.state;
     scan_from := scanned.scan_from;
@@ -46,5 +59,11 @@ begin
         fences := interlock.job_fetch_record(request, state, me.id, p_fetch_number, ids, scanned.runs);
     end if;
     recheck_in := interlock.job_fetch_look_again(request, state, ready.due_at, ready.wake_at);
+    if cardinality(paused) > 0 then
+        -- Back to one sort key for each pool of the request. Paused ones are scanned from the start when they are resumed.
+        scan_from := array(
+            select coalesce(scan_from[array_position(request.pools, u.pool)], -9223372036854775808)
+            from unnest(p_pools) with ordinality as u (pool, n) order by u.n);
+    end if;
 end
 $$;

@@ -19,6 +19,8 @@ begin
     end if;
     if seen_at is null or seen_at < p_now - 3600000000 then
         insert into interlock.job_namespace values (p_namespace) on conflict do nothing;
+        -- A pause cannot see the row of a session before its first fetch commits, so it locks this one too.
+        perform from interlock.job_namespace n where n.namespace = p_namespace for share;
         insert into interlock.job_session as c (namespace, session, host, pid, program, seen_at)
         select s.namespace, s.id, s.host, s.pid, s.program, p_now
         from interlock.session s where s.namespace = p_namespace and s.id = p_session
