@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
 
@@ -16,6 +18,8 @@ from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError
 from interlock.events import Events
 from interlock.insight import Insight
 from interlock.jobs import Jobs, Lanes, Queues, Retry
+from interlock.jobs.jobs import MiddlewareT, engine_of
+from interlock.jobs.resources import Resources
 from interlock.journal import Journal
 from interlock.limits import Limits
 from interlock.locks import Locks
@@ -25,9 +29,10 @@ from interlock.records.declaration import leave_declarations, warn_about_unused
 from interlock.settings import Settings
 from interlock.store_client import StoreClient
 from interlock.telemetry.metrics import Together
+from interlock.values import describe_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from types import TracebackType
 
     from prometheus_client.registry import Collector
@@ -55,14 +60,20 @@ if TYPE_CHECKING:
 __all__ = ["App"]
 
 M = TypeVar("M", bound="BaseModel")
+Lifespan = Callable[
+    [Any], AbstractAsyncContextManager[Mapping[Any, Any] | None] | AsyncIterator[Mapping[Any, Any] | None]
+]
+"""A function of the app that is an async context manager, or an async generator that yields once."""
+LifespanT = TypeVar("LifespanT", bound=Lifespan)
 
 
 class App:
     """An application on Interlock.
 
     ``url`` names the durable store: ``memory://``, ``sqlite:///bot.db`` or ``postgresql://…``. ``locks`` moves only
-    :attr:`locks` to another store, ``claims`` only :attr:`claims`. Everything opens with ``async with app:``. On a
-    store that offers no jobs, such as Redis, the rest works and :attr:`jobs` says so.
+    :attr:`locks` to another store, ``claims`` only :attr:`claims`. Everything opens with ``async with app:``, and then
+    ``lifespan`` is entered, which creates what handlers share; see :meth:`lifespan`. On a store that offers no jobs,
+    such as Redis, the rest works and :attr:`jobs` says so.
     """
 
     def __init__(
@@ -71,6 +82,7 @@ class App:
         *,
         locks: str | None = None,
         claims: str | None = None,
+        lifespan: Lifespan | None = None,
         settings: Settings | None = None,
         **changes: Unpack[SettingsChanges],
     ) -> None:
@@ -134,6 +146,11 @@ class App:
         self._pipelines: dict[str, Pipeline[Any]] = {}
         self._pipeline_metrics: PipelineMetrics | None = None
         self._opened: AsyncExitStack | None = None
+        self._lifespan: Lifespan | None = None
+        self.resources = Resources() if self._jobs is None else self._jobs.resources
+        """What the lifespan provided, by type: ``app.resources[httpx.AsyncClient]``. Empty while the app is closed."""
+        if lifespan is not None:
+            self.lifespan(lifespan)
 
     @property
     def jobs(self) -> Jobs:
@@ -213,6 +230,28 @@ class App:
     def every(self, interval: Seconds, /, **how: Unpack[ScheduleOptions]) -> JobDecorator:
         """A decorator for a job that runs at an interval: ``@app.every(30)``; see :meth:`Schedules.every`."""
         return self.schedules.every(interval, **how)
+
+    def lifespan(self, function: LifespanT) -> LifespanT:
+        """Run an async context manager while the app is open: ``@app.lifespan``, or ``App(url, lifespan=…)``.
+
+        It is a function of the app, with or without ``@asynccontextmanager``. What comes before its ``yield`` runs when
+        the app opens, after its stores; the rest runs when the app closes, after its workers have stopped. It may yield
+        resources by type, ``yield {httpx.AsyncClient: client}``, which handlers get as parameters with the default
+        ``INJECTED``.
+        """
+        if self._lifespan is not None:
+            raise MisuseError("The app already has a lifespan.", remedy="Enter both context managers in one function.")
+        if not callable(function):
+            raise MisuseError(
+                f"The lifespan is {describe_type(function)}.",
+                remedy="Pass a function: async def lifespan(app): … yield ….",
+            )
+        self._lifespan = function
+        return function
+
+    def middleware(self, function: MiddlewareT) -> MiddlewareT:
+        """Run ``async def middleware(job, call_next)`` around every handler; see :meth:`Jobs.middleware`."""
+        return self.jobs.middleware(function)
 
     def worker(
         self,
@@ -405,9 +444,26 @@ class App:
             if self._records:
                 declared = [(kind, records.declaration) for kind, records in self._records.items()]
                 await leave_declarations(self._durable, declared)
+            if self._lifespan is not None:
+                await self._enter_lifespan(stack, self._lifespan)
             self._opened, self._loop = stack.pop_all(), asyncio.get_running_loop()
         warn_about_unused(self._strategies.kinds, self._records)
         return self
+
+    async def _enter_lifespan(self, stack: AsyncExitStack, lifespan: Lifespan) -> None:
+        manager: Any = (asynccontextmanager(lifespan) if inspect.isasyncgenfunction(lifespan) else lifespan)(self)
+        if not hasattr(manager, "__aenter__"):
+            if inspect.iscoroutine(manager):
+                manager.close()
+            raise MisuseError(
+                f"The lifespan returned {describe_type(manager)}.",
+                remedy="Write `async def lifespan(app)` with one `yield`, or use @asynccontextmanager.",
+            )
+        stack.callback(self.resources.clear)
+        self.resources.provide(await stack.enter_async_context(manager))
+        if self._jobs is not None:
+            # What handlers use stays until the last of them has ended.
+            stack.push_async_callback(engine_of(self._jobs).stop_workers)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -103,7 +103,8 @@ class EventDefinition(Definition):
         return Codec.of_fields(f"The arguments of {self.name!r}", {"event": (int, True)})
 
     async def _load(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        return {self._parameter: event_of(await self._loader.load(arguments["event"]))}
+        event = event_of(await self._loader.load(arguments["event"]))
+        return {self._parameter: event, **self.added()} if self.injected else {self._parameter: event}
 
 
 class Handler:

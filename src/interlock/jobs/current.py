@@ -7,6 +7,7 @@ import json
 import logging
 import secrets
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from interlock import callers, operations
@@ -18,7 +19,7 @@ from interlock.values import describe_type
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping, MutableMapping
     from datetime import datetime
 
     from interlock.jobs.causes import Cause
@@ -45,6 +46,7 @@ MAX_FOLLOW_UPS = 1000
 """How many follow-ups one job may have."""
 MAX_FOLLOW_UP_BYTES = 4 * 1024 * 1024
 """How large the arguments of all follow-ups of one job may be together."""
+_NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 _log = logging.getLogger(LOGGER_NAME)
 _PROCESS = secrets.token_hex(2)  # jobs of other stores have the same IDs, and their locks may share a store
 
@@ -87,14 +89,18 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
 class CurrentJob:
     """The running job. Created for every start, so everything but the fetched job is computed on demand."""
 
-    __slots__ = ("_buffer", "_caller", "_log", "fetched", "follow_ups", "logs")
+    __slots__ = ("_buffer", "_caller", "_log", "arguments", "fetched", "follow_ups", "logs")
 
     _buffer: LogBuffer
     _log: JobLog
     _caller: callers.Caller
 
-    def __init__(self, fetched: FetchedJob, logs: LogBuffers | None = None) -> None:
+    def __init__(
+        self, fetched: FetchedJob, logs: LogBuffers | None = None, arguments: Mapping[str, Any] = _NO_ARGUMENTS
+    ) -> None:
         self.fetched = fetched
+        self.arguments = arguments
+        """What its handler gets, by name: its arguments and resources."""
         self.logs = logs
         """Where its lines and its progress go; None if they are not kept."""
         self.follow_ups: list[Call[Any]] | None = None

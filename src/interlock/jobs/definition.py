@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.options import JobOptions, checked_name
+from interlock.jobs.resources import INJECTED
 from interlock.values import describe_type
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Container, Mapping
 
     from interlock.jobs.arguments import Codec
+    from interlock.jobs.resources import Resources
     from interlock.jobs.retry import Retry
     from interlock.ports.limits import Use
 
@@ -47,12 +49,14 @@ class Definition:
         "_result",
         "_schema",
         "function",
+        "injected",
         "is_async",
         "name",
         "options",
         "parameters",
         "prepare",
         "read",
+        "resources",
         "retry",
         "terms",
         "timeout",
@@ -75,6 +79,10 @@ class Definition:
         self.retry = options.retry
         self.timeout = options.timeout
         parameters, hints = _signature(function, self.name, dict(local or {}))
+        self.injected: dict[str, Any] = _take_injected(self.name, parameters, hints)
+        """The types of the parameters that get resources. They are no arguments of the job."""
+        self.resources: Resources | None = None
+        """The resources of the app that it belongs to."""
         self.parameters = tuple(parameters)
         self.prepare: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
         """Turns the stored arguments into the handler's, if they differ; awaited before the handler starts."""
@@ -89,7 +97,10 @@ class Definition:
         self.read: Callable[[str], dict[str, Any]] = (
             self._read_nothing if self._arguments is None else self._arguments.decode
         )
-        """Reads the stored arguments, by name; ``InvalidArgumentError`` if the handler no longer takes them."""
+        """Reads the stored arguments by name, and adds resources; ``InvalidArgumentError`` if the handler no longer
+        takes these arguments."""
+        if self.injected:
+            self.read = _with_resources(self.read, self.added)
         self.write: Callable[[Any], str | None] = _write_nothing if self._result is None else self._result.encode_any
         """Writes the handler's result as JSON; None for None. ``InvalidArgumentError`` if it has another type."""
         self.terms: Callable[[str], Terms] = lru_cache(_MAX_TERMS)(self._terms_of)
@@ -119,6 +130,8 @@ class Definition:
         """Validate the arguments of a call. Returns them as JSON, and by name with the handler's defaults."""
         if args:
             kwargs = self._by_name(args, kwargs)
+        if self.injected:
+            self.refuse_injected(kwargs)
         if self._arguments is None:
             if kwargs:
                 raise InvalidArgumentError(
@@ -129,6 +142,13 @@ class Definition:
         values = self._arguments.checked(kwargs)
         text = self._arguments.encode(values)
         return text, {**self._defaults, **values} if self._defaults else values
+
+    def added(self, given: Container[str] = ()) -> dict[str, Any]:
+        """The resources that the handler gets besides its arguments, by parameter, except those that are given."""
+        if self.resources is None:
+            raise MisuseError(f"{self.name!r} needs resources, but belongs to no app.", remedy="Define it on an App.")
+        resources = self.resources
+        return {parameter: resources[kind] for parameter, kind in self.injected.items() if parameter not in given}
 
     def lane_of(self, options: JobOptions, values: Mapping[str, Any]) -> str:
         """The lane for these bound arguments; empty for none."""
@@ -143,6 +163,14 @@ class Definition:
         if text is None:
             return None
         return json.loads(text) if self._result is None else self._result.decode(text)
+
+    def refuse_injected(self, kwargs: Mapping[str, Any]) -> None:
+        """Raise an error if a resource is passed as an argument."""
+        if given := sorted(kwargs.keys() & self.injected.keys()):
+            raise InvalidArgumentError(
+                f"{given[0]!r} of {self.name!r} is a resource, not an argument.",
+                remedy="Leave it out: the worker passes it.",
+            )
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.parameters):
@@ -205,6 +233,7 @@ class NamedDefinition(Definition):
         self.options = JobOptions()
         self.retry, self.timeout = self.options.retry, self.options.timeout
         self.parameters = ()
+        self.injected, self.resources = {}, None
         self.prepare = None
         self._defaults = {}
         self._arguments = Codec(f"The arguments of {self.name!r}", dict[str, Any])
@@ -230,6 +259,29 @@ class NamedDefinition(Definition):
                 remedy="Pass them by name.",
             )
         return super().bind(args, kwargs)
+
+
+def _take_injected(name: str, parameters: dict[str, inspect.Parameter], hints: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove the parameters that get resources, and return their types."""
+    injected: dict[str, Any] = {}
+    for parameter in [found.name for found in parameters.values() if found.default is INJECTED]:
+        del parameters[parameter]
+        hint = hints.get(parameter, Any)
+        if typing.get_origin(hint) is typing.Annotated:
+            hint = hint.__origin__
+        if hint is Any:
+            raise MisuseError(
+                f"The parameter {parameter!r} of {name!r} is INJECTED, but has no type.",
+                remedy="Declare the type of the resource that it gets.",
+            )
+        injected[parameter] = hint
+    return injected
+
+
+def _with_resources(
+    read: Callable[[str], dict[str, Any]], added: Callable[[], dict[str, Any]]
+) -> Callable[[str], dict[str, Any]]:
+    return lambda text: {**read(text), **added()}
 
 
 async def _not_here(**_: Any) -> None:

@@ -11,6 +11,7 @@ from interlock.jobs.end_watcher import EndWatcher
 from interlock.jobs.ids import Ids
 from interlock.jobs.job import NewJobs
 from interlock.jobs.log_buffer import LogBuffers
+from interlock.jobs.resources import Resources
 from interlock.ports.jobs import HandlerVersion
 from interlock.ports.store import Capability
 from interlock.store_client import repeat
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from interlock.jobs.definition import Definition
     from interlock.jobs.job import Call
+    from interlock.jobs.jobs import Middleware
     from interlock.jobs.worker.chore import Health
     from interlock.jobs.worker.coordinator import Coordinator
     from interlock.ports.jobs import NewJob
@@ -111,6 +113,9 @@ class JobEngine:
         self._watchers = 0
         self._versions: tuple[HandlerVersion, ...] = ()
         self._closed = False
+        self.middleware: list[Middleware] = []
+        """What runs around each handler, the outermost first."""
+        self.resources = Resources()
         self.service: object = None
         """The ``Jobs`` that opened it."""
 
@@ -127,8 +132,7 @@ class JobEngine:
         """Stop the workers, and wake the callers that wait for a job."""
         self._closed = True
         try:
-            for worker in [*self.workers, *self.direct_workers.values()]:
-                await worker.stop()
+            await self.stop_workers()
             if self.coordinator is not None:
                 await self.coordinator.close()
         finally:
@@ -164,6 +168,11 @@ class JobEngine:
         """Do something that may be repeated without harm, for as long as a caller would wait for the store."""
         self.ensure_open()
         return await repeat(operation, self.settings.store_wait, self.monotonic)
+
+    async def stop_workers(self) -> None:
+        """Stop the workers that are still open."""
+        for worker in [*self.workers, *self.direct_workers.values()]:
+            await worker.stop()
 
     def watch_messages(self, by: int) -> None:
         """Count one caller more (1) or less (-1) that needs messages, for stores that poll only while one does."""

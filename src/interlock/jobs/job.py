@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
@@ -150,7 +151,10 @@ class Job(Generic[P, R]):
         return type(self)(self.jobs, self.definition, chosen, connection)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Call the function here and now."""
+        """Call the function here and now. Resources that are not passed are those of the open app."""
+        if self.definition.injected:
+            given = inspect.signature(self.definition.function).bind_partial(*args, **kwargs).arguments
+            return self.definition.function(*args, **kwargs, **self.definition.added(given))
         return self.definition.function(*args, **kwargs)
 
     def __repr__(self) -> str:

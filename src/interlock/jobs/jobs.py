@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import builtins
 import inspect
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, cast, overload
 
 from interlock.arguments import checked_key, checked_limit, checked_line_number, checked_wait
 from interlock.connections import run_steps, run_steps_blocking
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
+from interlock.jobs.current import CurrentJob
 from interlock.jobs.definition import Definition, NamedDefinition
 from interlock.jobs.engine import JobEngine
 from interlock.jobs.handle import Handle, JobStatus
@@ -18,6 +19,7 @@ from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.listing import list_jobs
 from interlock.jobs.options import JobOptions, checked_aliases, checked_name
 from interlock.jobs.queue_names import warn_about_unused_queues
+from interlock.jobs.resources import Resources
 from interlock.jobs.results import end_of, newest, result_in
 from interlock.jobs.views import job_view, log_line, progress_view
 from interlock.operations import unknown_job
@@ -29,7 +31,7 @@ from interlock.service import Service
 from interlock.values import describe_type
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from interlock.arguments import Seconds, Wait
     from interlock.clock import Clock
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from interlock.telemetry.jobs import JobMetrics
     from interlock.telemetry.journal import JournalMetrics
 
-__all__ = ["JobDecorator", "Jobs", "engine_of", "explain_with"]
+__all__ = ["JobDecorator", "Jobs", "Middleware", "engine_of", "explain_with"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,6 +61,9 @@ R4 = TypeVar("R4")
 R5 = TypeVar("R5")
 R6 = TypeVar("R6")
 
+Middleware = Callable[[CurrentJob, Callable[[], Awaitable[Any]]], Coroutine[Any, Any, Any]]
+"""A coroutine function that runs around a handler: ``async def middleware(job, call_next)``."""
+MiddlewareT = TypeVar("MiddlewareT", bound=Middleware)
 _DEFAULT_WAIT = 60.0
 _LOG_PART = 500
 _FOLLOW_PAUSE = 0.5
@@ -85,10 +90,13 @@ class Jobs(Service[JobEngine]):
             )
         self._jobs: dict[str, Job[..., Any]] = {}
         self._definitions: dict[str, Definition] = {}
+        self._middleware: list[Middleware] = []
+        self.resources = Resources()
+        """What the lifespan of the app provides to handlers."""
 
     def _new_engine(self, store_client: StoreClient) -> JobEngine:
         engine = JobEngine(store_client, self._definitions)
-        engine.service = self
+        engine.service, engine.middleware, engine.resources = self, self._middleware, self.resources
         return engine
 
     @property
@@ -130,10 +138,25 @@ class Jobs(Service[JobEngine]):
                     remedy="Give one of them another name: name=…, or remove the alias.",
                 )
         kind = AsyncJob[..., Any] if definition.is_async else PlainJob[..., Any]
+        definition.resources = self.resources
         job = self._jobs[definition.name] = kind(self, definition)
         for name in names:
             self._definitions[name] = definition
         return job
+
+    def middleware(self, function: MiddlewareT) -> MiddlewareT:
+        """Run ``async def middleware(job, call_next)`` around every handler here, the first defined outermost.
+
+        ``await call_next()`` runs the handler and returns its result; what the middleware returns is the job's result.
+        An error in the middleware counts as the handler's. The handler sees the context variables that it sets, also in
+        a thread.
+        """
+        if not inspect.iscoroutinefunction(function):
+            raise MisuseError(
+                f"Middleware is {describe_type(function)}.", remedy="Write: async def middleware(job, call_next)."
+            )
+        self._middleware.append(function)
+        return function
 
     def __getitem__(self, name: str) -> Job[..., Any]:
         """A job defined here, by its name or an alias."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from interlock.errors import InvalidArgumentError
 from interlock.jobs.causes import caused_by_job
 from interlock.jobs.current import CurrentJob
 from interlock.jobs.definition import Terms
+from interlock.jobs.worker.around import run_around
 from interlock.jobs.worker.handler_steps import call, first_step, other_steps
 from interlock.jobs.worker.outcomes import (
     LANE_CONTINUES,
@@ -180,11 +182,11 @@ class Runner:
         session.at_work += 1
         self._definition = definition
         context = pool.context.copy()
-        if not definition.is_async or definition.prepare is not None:
+        if not definition.is_async or definition.prepare is not None or pool.middleware:
             self._context, self._work, self._arguments = context, None, arguments
             return None
         try:
-            current = self._current = CurrentJob(job, pool.logs)
+            current = self._current = CurrentJob(job, pool.logs, arguments)
             work = definition.function(**arguments)
             self._awaited = context.run(first_step, current, work)
         except StopIteration as end:
@@ -209,10 +211,10 @@ class Runner:
                 self._arguments = await _prepared(self._definition.prepare, self._arguments)
                 if job.window is not None and not pool.in_time(job, job.window):
                     raise LateStartError
-            if self._definition.is_async:
+            if self._definition.is_async or pool.middleware:
                 value = await self._in_task(job)
             else:
-                await self._in_thread(job)
+                await self._in_thread(CurrentJob(job, pool.logs, self._arguments), self._context)
                 assert self._thread is not None
                 value, error = self._thread.result()
         except GeneratorExit:
@@ -240,20 +242,40 @@ class Runner:
     async def _in_task(self, job: FetchedJob) -> Any:
         work = self._work
         if work is None:
-            current = self._current = CurrentJob(job, self._pool.logs)
-            work = self._work = self._definition.function(**self._arguments)
+            current = self._current = CurrentJob(job, self._pool.logs, self._arguments)
+            middleware = tuple(self._pool.middleware)
+            if middleware:
+                work = run_around(middleware, current, partial(self._handle, current))
+            else:
+                work = self._definition.function(**self._arguments)
+            self._work = work
             try:
                 self._awaited = self._context.run(first_step, current, work)
             except StopIteration as end:
                 return end.value
         return await other_steps(self._context, work, self._awaited)
 
-    async def _in_thread(self, job: FetchedJob) -> None:
+    async def _handle(self, current: CurrentJob) -> Any:
+        """Run the handler inside of middleware."""
+        if self._definition.is_async:
+            return await self._definition.function(**self._arguments)
+        # A copy: while the thread runs in it, the middleware may be resumed in the other, to be cancelled.
+        await self._in_thread(current, copy_context())
+        thread = self._thread
+        assert thread is not None
+        if thread.busy:
+            raise asyncio.CancelledError("The thread was abandoned.")
+        value, error = thread.result()
+        if error is not None:
+            raise error
+        return value
+
+    async def _in_thread(self, current: CurrentJob, context: Context) -> None:
         if self._thread is None:
             self._thread = HandlerThread(self._pool.loop, f"interlock-job-{self._number}")
-        current = self._current = CurrentJob(job, self._pool.logs)
+        self._current = current
         work = partial(call, current, self._definition.function, self._arguments)
-        self._thread.start(partial(self._context.run, work))
+        self._thread.start(partial(context.run, work))
         await self._thread.wait()
 
     def _ended(

@@ -66,6 +66,7 @@ class RunnerPool:
         self.monotonic = engine.monotonic
         self.waits = engine.metrics.waits
         self.logs = engine.logs
+        self.middleware = engine.middleware
         self.loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
         """The context variables that each handler gets a copy of."""

@@ -11,6 +11,7 @@ from interlock.arguments import checked_wait
 from interlock.errors import MisuseError, StoreReplacedError
 from interlock.jobs.log_capture import LogCapture
 from interlock.jobs.options import checked_name
+from interlock.jobs.resources import check_provided
 from interlock.jobs.worker.buffer import Buffer
 from interlock.jobs.worker.completer import Completer
 from interlock.jobs.worker.coordinator import coordinator_of
@@ -116,6 +117,7 @@ class Worker:
             raise MisuseError("There are no jobs for a worker to run.", remedy="Define one: @app.job().")
         self._engine.ensure_open()
         engine = self._engine
+        check_provided(engine.definitions.values(), engine.resources)
         signal = FetchSignal()
         buffer = Buffer(signal, SessionBatch(engine.session))
         self._coordinator = coordinator_of(engine)
