@@ -39,13 +39,18 @@ ALL_DOCS = "\n".join(page.read_text("utf-8") for page in DOCS)
 
 
 TESTING = ROOT / "docs" / "testing.md"
-KINDS = {"python", "console", "sql", "json", "toml", "ini", "yaml", "text"}
-"""The kinds of code blocks. The tests do not check ini, yaml and text: they are for other programs, or output."""
+KINDS = {"python", "console", "sql", "json", "toml", "ini", "yaml", "text", "javascript"}
+"""The kinds of code blocks. The tests do not check ini, yaml and text: they are for other programs, or output.
+JavaScript is run by the system tests."""
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != TESTING], ids=lambda page: page.stem)
-def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
+    if 'os.environ["DATABASE_URL"]' in page.read_text("utf-8"):
+        monkeypatch.setenv("DATABASE_URL", request.getfixturevalue("complete_postgres_url"))
     monkeypatch.setenv("WEBHOOK_SECRET", "a secret")
     _run(page)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import assert_type
@@ -11,6 +12,7 @@ from interlock import App, Handle, Jobs, JobState, Retry, Slots
 from interlock.jobs import JobView, LaneView, QueueView, Reason
 
 app = App("memory://")
+own = sqlite3.connect(":memory:")
 jobs = Jobs.from_url("memory://")
 
 
@@ -32,6 +34,10 @@ async def right() -> None:
     assert_type(plain(7), list[int])
     assert_type(await (await plain.options(priority=80, delay=30).enqueue(number=7)).result(), list[int])
     assert_type(await app.jobs.enqueue_many([report.call("a"), report.call(account="b", target=7)]), list[Handle[str]])
+    assert_type(await report.options(connection=own).enqueue("a", target=7), Handle[str])
+    assert_type(await report.enqueue("a", target=7, connection=own), Handle[str])
+    assert_type(await app.jobs.enqueue_many([report.call("a")], connection=own), list[Handle[str]])
+    assert_type(app.jobs.enqueue_on(own, [report.call("a")]), list[Handle[str]])
     both = await jobs.enqueue_many((report.call("a"), plain.call(7)))
     assert_type(both, tuple[Handle[str], Handle[list[int]]])
     assert_type(await both[1].result(), list[int])
@@ -54,6 +60,9 @@ async def wrong() -> None:
     await report.enqueue(account="a", target="7")  # pyright: ignore[reportArgumentType]
     await report.enqueue()  # pyright: ignore[reportCallIssue]
     await report.enqueue("a", unknown=1)  # pyright: ignore[reportCallIssue]
+    await report.enqueue("a", connection=7)  # pyright: ignore[reportArgumentType]
+    report.options(connection=7)  # pyright: ignore[reportArgumentType]
+    await report.options(connection=own).enqueue(7)  # pyright: ignore[reportArgumentType]
     report.call("a", 7, 8)  # pyright: ignore[reportCallIssue]
     report.options(priority="high")  # pyright: ignore[reportArgumentType]
     report.options(prio=80)  # pyright: ignore[reportCallIssue]

@@ -9,6 +9,7 @@ from importlib.metadata import requires, version
 from pathlib import Path
 from typing import Any
 
+import aiosqlite
 import hiredis
 import httptools
 import pytest
@@ -99,6 +100,14 @@ def test_redis_keeps_what_a_connection_is_taken_over_by() -> None:
     assert hasattr(ManagedIdentityProvider, "request_token")
     assert callable(hiredis.pack_command)
     assert hiredis.Reader(encoding="utf-8", errors="replace", notEnoughData=None).gets() is None
+
+
+async def test_aiosqlite_keeps_what_runs_several_statements_on_its_thread() -> None:
+    async with aiosqlite.connect(":memory:") as connection:
+        raw: Any = connection
+        assert await raw._execute(lambda own: own.execute("select 7").fetchone(), raw._conn) == (7,)
+    with pytest.raises(ValueError, match="no active connection"):
+        _ = raw._conn
 
 
 @pytest.mark.parametrize("package", sorted(BOUNDED))

@@ -182,6 +182,11 @@ class CurrentJob:
                     f"The job {call.job.name!r} belongs to another app.",
                     remedy="Enqueue it there: await job.enqueue(…).",
                 )
+            if call.job.connection is not None:
+                raise MisuseError(
+                    f"The follow-up {call.job.name!r} has a connection, but the worker enqueues it after the handler.",
+                    remedy="Leave out connection=…, or enqueue it in the handler's transaction.",
+                )
         if len(listed) + len(calls) > MAX_FOLLOW_UPS:
             raise InvalidArgumentError(
                 f"Job {self.id} has more than {MAX_FOLLOW_UPS:,} follow-ups.",

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, cast, 
 from interlock.arguments import checked_key, checked_limit, checked_line_number, checked_wait
 from interlock.connections import run_steps, run_steps_blocking
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
-from interlock.jobs.current import CurrentJob
+from interlock.jobs.current import CurrentJob, cause_here
 from interlock.jobs.definition import Definition, NamedDefinition
 from interlock.jobs.engine import JobEngine
 from interlock.jobs.handle import Handle, JobStatus
-from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
+from interlock.jobs.job import AsyncJob, Call, Job, NewJobs, PlainJob
 from interlock.jobs.listing import list_jobs
 from interlock.jobs.options import JobOptions, checked_aliases, checked_name
 from interlock.jobs.queue_names import warn_about_unused_queues
@@ -279,8 +279,8 @@ class Jobs(Service[JobEngine]):
         return self._uncommitted(given, run_steps_blocking(connection, self._steps(given)))
 
     def _steps(self, calls: Sequence[Call[Any]]) -> Steps[EnqueuedInTransaction]:
-        # The store assigns the IDs.
-        return self._store_client.store.jobs.enqueue_in_transaction([call.new(0) for call in calls])
+        jobs = NewJobs(calls, [0] * len(calls), cause_here())  # the store assigns the IDs
+        return self._store_client.store.jobs.enqueue_in_transaction(jobs)
 
     def _uncommitted(self, calls: Sequence[Call[Any]], accepted: EnqueuedInTransaction) -> builtins.list[Handle[Any]]:
         if self._engine is not None:

@@ -22,14 +22,16 @@ __all__ = ["enqueue_steps"]
 _sql = JobQueries()
 
 
-def enqueue_steps(jobs: Sequence[NewJob], namespace: str, identity: str | None) -> Steps[EnqueuedInTransaction]:
+def enqueue_steps(
+    jobs: Sequence[NewJob], namespace: str, identity: str | None, clock: float | None
+) -> Steps[EnqueuedInTransaction]:
     """Enqueue jobs in the order given, in one statement for thousands of them.
 
-    ``identity`` is that of the app's database; None if it is not known.
+    ``identity`` is that of the app's database; None if it is not known. ``clock`` is the time of a test's clock.
     """
     ids: list[int] = []
     for part in parts(iter(jobs)):
-        values = (identity, f"[{','.join(map(_encode, part))}]", namespace)
+        values = (identity, f"[{','.join(map(_encode, part))}]", namespace, None if clock is None else repr(clock))
         ((accepted,),) = yield Statement(_sql.enqueue_in_transaction, values)
         if accepted is None:
             raise MisuseError(

@@ -84,7 +84,7 @@ class PostgresJobs:
 
     def enqueue_in_transaction(self, jobs: Sequence[NewJob]) -> Steps[EnqueuedInTransaction]:
         """Accept jobs on a caller's own connection."""
-        return enqueue_steps(jobs, self._namespace, self.identity)
+        return enqueue_steps(jobs, self._namespace, self.identity, self._clock())
 
     def enqueued(self, queues: Iterable[str]) -> None:
         """Note that these queues have new jobs, so that this process's fetches scan from the start."""

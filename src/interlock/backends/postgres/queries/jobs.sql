@@ -18,7 +18,7 @@ select interlock.job_enqueue_again($1, row(
 -- Accept jobs on a caller's own connection. Null if it leads to another database than the app's. The parameters are cast
 -- from text, because a caller's connection may encode JSON in its own way.
 select case when coalesce($1::text = interlock.store_identity(), true)
-            then interlock.enqueue_many($2::text::json, $3::text) end
+            then interlock.enqueue_many($2::text::json, $3::text, $4::text::float8) end
 
 -- name: fetch
 -- Fetch jobs for a session. The last three columns belong to the whole fetch and are set in the first row only. Without a

@@ -21,6 +21,7 @@ from interlock.testing.conformance.jobs.refusals import RefusalConformance
 from interlock.testing.conformance.jobs.runs import RunConformance
 from interlock.testing.conformance.jobs.storms import StormConformance
 from interlock.testing.conformance.jobs.suspects import SuspectConformance
+from interlock.testing.conformance.jobs.transactions import TransactionConformance
 from interlock.testing.conformance.jobs.views import JobViewConformance
 from interlock.testing.conformance.jobs.walks import WalkConformance
 
@@ -29,6 +30,7 @@ __all__ = ["JobStoreConformance"]
 
 class JobStoreConformance(
     AcceptingConformance,
+    TransactionConformance,
     OrderConformance,
     LaneConformance,
     OwnLaneConformance,

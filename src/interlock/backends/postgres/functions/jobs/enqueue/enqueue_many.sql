@@ -1,11 +1,11 @@
 -- Accept jobs from any program, inside its own transaction: select interlock.enqueue_many('[{"name": "report"}, …]').
 -- p_jobs: an array of objects with the fields of the parameters of interlock.enqueue, without their prefix; all but name may
 -- be left out. "at" is text. "arguments" may also be text that is a JSON object, which is stored as it is, even with
--- characters that jsonb cannot hold. Further fields are for Interlock's own programs: hooks, cause. Returns the jobs' IDs in
--- the order of the array. Runs with the rights of the schema's owner, so that a role needs nothing but EXECUTE on it to
+-- characters that jsonb cannot hold. Further fields are for Interlock's own programs: hooks, cause. p_clock: the time of a
+-- test's clock. Returns the jobs' IDs in the order of the array. Runs with the rights of the schema's owner, so that a role needs nothing but EXECUTE on it to
 -- enqueue, and only values that it has checked are stored.
 create or replace function interlock.enqueue_many(
-    p_jobs json, p_namespace text default 'default'
+    p_jobs json, p_namespace text default 'default', p_clock double precision default null
 ) returns bigint[]
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -26,6 +26,8 @@ begin
         wrong := 'jobs';
     elsif coalesce(p_namespace, '') = '' then
         wrong := 'namespace';
+    elsif (p_clock between 0 and 253402214400) is false then
+        wrong := 'clock';
     else
         -- Each condition is tested only if those before it are false, so that every cast succeeds.
         select x.wrong, x.name into wrong, wrong_name
@@ -125,7 +127,7 @@ begin
         from json_array_elements(j.e -> 'limits') l) u;
     new_jobs.ids := ids;
     if count > 0 then
-        perform interlock.job_enqueue(p_namespace, new_jobs, null, null);
+        perform interlock.job_enqueue(p_namespace, new_jobs, null, p_clock);
     end if;
     return ids;
 end
