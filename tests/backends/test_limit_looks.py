@@ -24,7 +24,9 @@ FAR = 4102444800000000
 async def test_a_look_at_ten_limits_touches_few_pages_of_postgresql(connection: Any) -> None:
     look = postgres_queries.LimitQueries().list
     await connection.execute(
-        "insert into interlock.limit_key select 'default', 'key-' || n from generate_series(1, $1::integer) n", KEYS
+        "insert into interlock.job_limit (namespace, key, shared)"
+        " select 'default', 'key-' || n, true from generate_series(1, $1::integer) n",
+        KEYS,
     )
     await connection.execute(
         "insert into interlock.limit_use"
@@ -32,7 +34,7 @@ async def test_a_look_at_ten_limits_touches_few_pages_of_postgresql(connection: 
         " from generate_series(1, $1::integer) n",
         KEYS,
     )
-    await connection.execute("analyze interlock.limit_key, interlock.limit_use")
+    await connection.execute("analyze interlock.job_limit, interlock.limit_use")
 
     found = await connection.fetch(look, "default", None, 10, 0, None, "key-5")
     touched = await pages(connection, look, "default", None, 10, 0, None, "key-5")

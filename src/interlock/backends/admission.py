@@ -16,7 +16,19 @@ from interlock.ports.limits import STALE_SECONDS, TURN_SECONDS, Turn
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["TURN", "STALE", "UNLIMITED", "Room", "KeyStatus", "Decision", "WaitKind", "admit", "freed_at", "room_since"]
+__all__ = [
+    "TURN",
+    "STALE",
+    "UNLIMITED",
+    "Room",
+    "KeyStatus",
+    "Decision",
+    "WaitKind",
+    "admit",
+    "freed_at",
+    "room_since",
+    "slot_due_at",
+]
 
 TURN = round(TURN_SECONDS * 1_000_000)
 STALE = round(STALE_SECONDS * 1_000_000)
@@ -63,6 +75,15 @@ class KeyStatus:
     """Returns the number of starts after a time."""
     times: Callable[[int], Sequence[int]]
     """Returns the starts after a time and the planned starts of earlier reservations, sorted."""
+    jobs_ahead: int = 0
+    """The number of jobs that queued before it."""
+
+    def line(self, free: int) -> int:
+        """Return how many are before it, given so many free slots.
+
+        All jobs together count for the free slots at most, so that jobs that no worker starts delay it by one turn.
+        """
+        return self.ahead + min(self.jobs_ahead, free)
 
     @property
     def slots(self) -> int | None:
@@ -94,8 +115,9 @@ class Decision(NamedTuple):
 def admit(keys: Sequence[KeyStatus], now: int, at: int | None, held_by: str, *, start: bool) -> Decision:
     """Decide about a reservation planned for ``at`` by the pace of ``held_by``; ``at`` is None if it has no plan."""
     differs = next((key.key for key in keys if len(key.quotas) > 1), "")
+    new = at is None
     if at is None or (at <= now and not all(_in_pace(key, now) for key in keys)):
-        at, held_by = earliest_for_all((Pace(key.key, key.paces, key.times) for key in keys), now)
+        at, held_by = earliest_for_all((Pace(key.key, key.paces, key.times, key.jobs_ahead) for key in keys), now)
     if at > now:
         turn = Turn(False, seconds(at), held_by, 0, seconds(at - now), differs)
         return Decision(False, at, WaitKind.TIME, held_by, turn, None, False)
@@ -103,13 +125,17 @@ def admit(keys: Sequence[KeyStatus], now: int, at: int | None, held_by: str, *, 
     with_slots = [(key, slots) for key in keys if (slots := key.slots) is not None]
     for key, slots in with_slots:
         free = slots - key.started
+        # Jobs that wait alone record no time: their turn begins with the first reservation behind them.
+        first = new and key.jobs_ahead > 0 and key.ahead == 0
+        if first:
+            key.free_since = now
         turns_at = _turns_at(key, free)
         if turns_at is None or turns_at > now:
             recheck_in = key.ends_at - seconds(now)
             if turns_at is not None:
                 recheck_in = min(recheck_in, seconds(turns_at - now))
-            turn = Turn(False, None, key.key, key.ahead, max(0.0, recheck_in), differs)
-            return Decision(False, at, WaitKind.SLOT, key.key, turn, None, free > 0)
+            turn = Turn(False, None, key.key, key.ahead + key.jobs_ahead, max(0.0, recheck_in), differs)
+            return Decision(False, at, WaitKind.SLOT, key.key, turn, now if first else None, free > 0)
 
     if start:
         turn = Turn(True, seconds(now), "", 0, math.inf, differs)
@@ -118,8 +144,15 @@ def admit(keys: Sequence[KeyStatus], now: int, at: int | None, held_by: str, *, 
     if not with_slots:
         return Decision(False, at, WaitKind.NOTHING, "", turn, None, False)
     key, slots = with_slots[0]
-    passed = max(0, key.ahead - (slots - key.started) + 1)
+    free = slots - key.started
+    passed = max(0, key.line(free) - free + 1)
     return Decision(False, at, WaitKind.SLOT, key.key, turn, max(key.free_since, now - passed * TURN), False)
+
+
+def slot_due_at(key: KeyStatus) -> int | None:
+    """Return from when on a reservation that waits for a slot of the key may take one; None if none is free."""
+    slots = key.slots
+    return 0 if slots is None else _turns_at(key, slots - key.started)
 
 
 def freed_at(before: Room, after: Room, gone: Sequence[tuple[int, bool]]) -> int | None:
@@ -151,6 +184,5 @@ def _turns_at(key: KeyStatus, free: int) -> int | None:
     """Return from when on the reservation may take a free slot; None if there is none."""
     if free <= 0:
         return None
-    if key.ahead < free:
-        return 0
-    return key.free_since + (key.ahead - free + 1) * TURN
+    ahead = key.line(free)
+    return 0 if ahead < free else key.free_since + (ahead - free + 1) * TURN

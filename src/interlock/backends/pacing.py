@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Quota", "Pace", "earliest_fit", "earliest_for_all", "micros", "seconds"]
+__all__ = ["Quota", "Pace", "earliest_by_all", "earliest_fit", "earliest_for_all", "micros", "seconds"]
 
 _MICROS = 1_000_000
 
@@ -37,6 +37,8 @@ class Pace(NamedTuple):
     quotas: Sequence[Quota]
     times: Callable[[int], Sequence[int]]
     """Returns the starts and planned starts after a time, sorted."""
+    jobs_ahead: int = 0
+    """How many jobs start before it."""
 
 
 def earliest_fit(times: Sequence[int], quota: Quota, at: int) -> int:
@@ -63,7 +65,7 @@ def earliest_for_all(paces: Iterable[Pace], at: int) -> tuple[int, str]:
         (pace.key, quota, times)
         for pace in paces
         if pace.quotas
-        for times in [pace.times(at - max(quota.per for quota in pace.quotas))]
+        for times in [_with_jobs(pace, at)]
         for quota in pace.quotas
     ]
     held_by = ""
@@ -75,3 +77,24 @@ def earliest_for_all(paces: Iterable[Pace], at: int) -> tuple[int, str]:
             if fit > at:
                 at, held_by, moved = fit, key, True
     return at, held_by
+
+
+def earliest_by_all(times: Sequence[int], quotas: Iterable[Quota], at: int) -> int:
+    """Return the first time from ``at`` on that fits every quota of one key."""
+    wanted = list(quotas)
+    before = None
+    while before != at:
+        before = at
+        for quota in wanted:
+            at = earliest_fit(times, quota, at)
+    return at
+
+
+def _with_jobs(pace: Pace, at: int) -> Sequence[int]:
+    """Return a pace's times, with the jobs that are ahead each at the earliest time that fits."""
+    times = pace.times(at - max(quota.per for quota in pace.quotas))
+    if pace.jobs_ahead:
+        times = list(times)
+        for _ in range(pace.jobs_ahead):
+            insort(times, earliest_by_all(times, pace.quotas, at))
+    return times

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from interlock.ports.insight import JobLimitUse, JobLimitView
     from interlock.ports.limits import LimitView
 
-__all__ = ["JOBS", "RESERVATIONS", "explain_a_limit", "job_limit_row", "limit_listing", "limit_page", "reservation_row"]
+__all__ = [
+    "JOBS",
+    "RESERVATIONS",
+    "explain_a_limit",
+    "job_limit_row",
+    "limit_listing",
+    "limit_page",
+    "limit_row",
+    "reservation_row",
+]
 
 JOBS = "jobs"
 RESERVATIONS = "reservations"
@@ -26,75 +35,83 @@ _MAX_NAMED = 5
 
 
 def job_limit_row(view: JobLimitView) -> LimitRow:
-    """The row of a limit on jobs."""
-    full = view.room_at is not None if view.per else view.taken >= view.max_count
-    if view.per:
-        reason = Reason.TOO_SOON if full else Reason.ROOM
-    else:
-        reason = Reason.FULL if full else Reason.PASSING if view.waiting else Reason.ROOM
-    waiting = "" if not view.waiting else f", {counted(view.waiting)} {'waits' if view.waiting == 1 else 'wait'}"
-    opens = "" if view.room_at is None else f", room in {span(view.room_at - view.seen_at)}"
-    why = f"{counted(view.taken)} of {view.max_count} {'started' if view.per else 'running'}{waiting}{opens}"
-    return LimitRow(
-        view.key,
-        JOBS,
-        view.max_count,
-        view.per,
-        figure(view.max_count, view.per),
-        view.taken,
-        view.waiting,
-        full,
-        view.room_at,
-        str(reason),
-        why,
-        view.seen_at,
-    )
+    """The row of a limit that jobs use."""
+    return limit_row(view, None)
 
 
 def reservation_row(view: LimitView) -> LimitRow:
-    """The row of a limit on reservations."""
-    why, opens = explain(view.key, view), next_at(view)
-    full = opens is not None if view.per else len(view.started) >= view.max_count
+    """The row of a limit that reservations use."""
+    return limit_row(None, view)
+
+
+def limit_row(used: JobLimitView | None, reserved: LimitView | None) -> LimitRow:
+    """The row of a limit that jobs, reservations or both use: what either takes counts for the other."""
+    views = [view for view in (used, reserved) if view is not None]
+    max_count, per = min(view.max_count for view in views), max(view.per for view in views)
+    seen_at = views[0].seen_at
+    jobs = 0 if used is None else used.taken
+    reservations = 0 if reserved is None else len(reserved.started)
+    taken = jobs + reservations
+    waiting = (0 if used is None else used.waiting) + (0 if reserved is None else len(reserved.waiting))
+    opens = max(
+        (at for at in (used and used.room_at, reserved and next_at(reserved)) if at is not None and at > seen_at),
+        default=None,
+    )
+    full = taken >= max_count or opens is not None
+    if per:
+        reason = Reason.TOO_SOON if full else Reason.ROOM
+    else:
+        reason = Reason.FULL if full else Reason.PASSING if waiting else Reason.ROOM
+    counts = f"{JOBS} and {RESERVATIONS}" if len(views) > 1 else JOBS if used is not None else RESERVATIONS
+    if used is None and reserved is not None:
+        explained = explain(reserved.key, reserved)
+        reason, why = explained.reason, explained.why
+        full = opens is not None if per else taken >= max_count
+    else:
+        split = f" ({counted(jobs)} jobs, {counted(reservations)} reservations)" if reserved is not None else ""
+        waits = "" if not waiting else f", {counted(waiting)} {'waits' if waiting == 1 else 'wait'}"
+        room = "" if opens is None else f", room in {span(opens - seen_at)}"
+        why = f"{counted(taken)} of {max_count} {'started' if per else 'running'}{split}{waits}{room}"
+        full = (opens is not None if reserved is None else full) if per else taken >= max_count
     return LimitRow(
-        view.key,
-        RESERVATIONS,
-        view.max_count,
-        view.per,
-        figure(view.max_count, view.per),
-        len(view.started),
-        len(view.waiting),
+        views[0].key,
+        counts,
+        max_count,
+        per,
+        figure(max_count, per),
+        taken,
+        jobs,
+        reservations,
+        waiting,
         full,
         opens,
-        str(why.reason),
-        why.why,
-        view.seen_at,
+        str(reason),
+        why,
+        seen_at,
     )
 
 
 async def limit_listing(stores: Stores, limit: int, after: str) -> Listing[LimitRow]:
-    """Limits in use, by key; the two rows of one key are on the same page."""
-    rows = [reservation_row(view) for view in await stores.store.limits.list(limit=limit + 1, after=after)]
+    """Limits in use, by key."""
+    reserved = {view.key: view for view in await stores.store.limits.list(limit=limit + 1, after=after)}
+    used: dict[str, JobLimitView] = {}
     if stores.has_jobs:
-        rows += map(job_limit_row, await stores.store.insight.limits(limit=limit + 1, after=after))
-    rows.sort(key=lambda row: (row.key, row.counts))
-    more = None
-    if len(rows) > limit:
-        # Both rows of one key, or none, so that the next page misses none; for the first key, both.
-        end = limit if rows[limit - 1].key != rows[limit].key else limit - 1 or 2
-        more = rows[end - 1].key if end < len(rows) else None
-        rows = rows[:end]
-    return Listing(tuple(rows), more, rows[0].seen_at if rows else stores.now())
+        used = {view.key: view for view in await stores.store.insight.limits(limit=limit + 1, after=after)}
+    keys = sorted({*reserved, *used})
+    rows = [limit_row(used.get(key), reserved.get(key)) for key in keys[:limit]]
+    return Listing(
+        tuple(rows), keys[limit - 1] if len(keys) > limit else None, rows[0].seen_at if rows else stores.now()
+    )
 
 
 async def limit_page(stores: Stores, key: str, limit: int) -> LimitPage:
     """One limit."""
     reserved, caller_jobs, used, users = await _look(stores, key, limit)
     why = _explained(key, reserved, caller_jobs, used, users)
-    rows = [job_limit_row(view) for view in used]
+    rows = [] if reserved is None and not used else [limit_row(used[0] if used else None, reserved)]
     holders = [_job_holder(use) for use in users.holders]
     waiters = [_job_waiter(used[0], use, place) for place, use in enumerate(users.waiters, 1)]
     if reserved is not None:
-        rows.append(reservation_row(reserved))
         holders += [
             LimitHolder(
                 RESERVATIONS,
@@ -143,11 +160,11 @@ async def _look(
 def _explained(
     key: str, reserved: LimitView | None, caller_jobs: CallerJobs, used: Sequence[JobLimitView], users: JobLimitUsers
 ) -> Explanation[Reason]:
-    """Explain the limit on jobs first; if reservations use the key too, they are counted separately."""
+    """Explain the jobs under a limit first, then the reservations that count with them."""
     if not used:
         return explain(key, reserved, caller_jobs.name)
     (view,) = used
-    row = job_limit_row(view)
+    row = limit_row(view, reserved)
     lines = [_limit_line(view, users)]
     lines += [_waiter_line(view, use, ahead) for ahead, use in enumerate(users.waiters[:_MAX_NAMED])]
     if view.waiting > min(len(users.waiters), _MAX_NAMED):
@@ -161,10 +178,12 @@ def _explained(
             )
     data = {
         "key": key,
-        "counts": JOBS,
+        "counts": row.counts,
         "count": view.max_count,
         "per": view.per,
-        "taken": view.taken,
+        "taken": row.taken,
+        "jobs": row.jobs,
+        "reserved": row.reserved,
         "waiting_jobs": view.waiting,
         "room_at": None if view.room_at is None else as_text(view.room_at),
         "holders": [use.id for use in users.holders],
@@ -176,7 +195,7 @@ def _explained(
     }
     if reserved is not None:
         others = explain(key, reserved, caller_jobs.name)
-        lines += [f"counted apart, in reservations: {others.lines[0]}", *others.lines[1:]]
+        lines += [f"reservations count with them: {others.lines[0]}", *others.lines[1:]]
         data |= {"reservations": others.data, "started": others.data["started"], "waiting": others.data["waiting"]}
     return Explanation.of(Subject("limit", key), Reason(row.reason), row.why, lines, remedy, data)
 

@@ -155,15 +155,11 @@ class LockPage(NamedTuple):
 
 
 class LimitRow(NamedTuple):
-    """One limit that is in use.
-
-    ``Slots("containers", 5)`` on jobs counts jobs, and in ``app.limits`` it counts reservations: they are counted
-    separately, in two rows.
-    """
+    """One limit that is in use, by jobs, by reservations of ``app.limits``, or by both."""
 
     key: str
     counts: str
-    """``jobs`` or ``reservations``."""
+    """``jobs``, ``reservations`` or ``jobs and reservations``."""
     max_count: int
     per: float
     """Seconds of a pace; 0 for slots."""
@@ -171,6 +167,10 @@ class LimitRow(NamedTuple):
     """``5 at once``, ``1 every 90 s``, ``100 in any 60 s``."""
     taken: int
     """Slots: how many are in use. Pace: how many starts count now."""
+    jobs: int
+    """How many of those are jobs."""
+    reserved: int
+    """How many of those are reservations."""
     waiting: int
     full: bool
     room_at: float | None
@@ -210,7 +210,7 @@ class LimitPage(NamedTuple):
 
     key: str
     rows: tuple[LimitRow, ...]
-    """None if it is not in use; two if jobs and reservations use it."""
+    """Empty if it is not in use, else one."""
     holders: tuple[LimitHolder, ...]
     waiters: tuple[LimitWaiter, ...]
     reason: str

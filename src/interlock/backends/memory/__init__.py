@@ -84,7 +84,7 @@ class MemoryStore:
         self.cursors = MemoryCursors(clock, fences.next, record)
         self.limits = MemoryLimits(clock, self.sessions, self.messages)
         self.sessions.on_end += [self.messages.session_ended, self.locks.session_ended, self.limits.session_ended]
-        self.jobs = memory_jobs(database, clock, self.sessions, self.messages, fences)
+        self.jobs = memory_jobs(database, clock, self.sessions, self.messages, fences, self.limits)
         self.events = memory_events(self.jobs)
         self.schedules = memory_schedules(self.jobs)
         self.insight = memory_insight(self.jobs)

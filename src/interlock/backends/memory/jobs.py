@@ -8,17 +8,21 @@ import weakref
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock.backends.sqlite.job_insight import SqliteJobInsight
+from interlock.backends.sqlite.job_limits import job_side, wake
 from interlock.backends.sqlite.job_notifier import JobNotifier
 from interlock.backends.sqlite.jobs import SqliteJobs
 from interlock.backends.sqlite.queries import SessionQueries
 from interlock.backends.statements import read_migrations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from interlock.backends.limit_sides import JobSide
     from interlock.backends.memory.fences import Fences
+    from interlock.backends.memory.limits import MemoryLimits
     from interlock.backends.memory.messages import MemoryMessages
     from interlock.backends.memory.sessions import MemorySessions
+    from interlock.backends.sqlite.job_rows import JobRows
     from interlock.clock import Clock
 
 __all__ = ["NAMESPACE", "MemoryDatabase", "memory_insight", "memory_jobs"]
@@ -29,12 +33,42 @@ _sql = SessionQueries()
 
 
 def memory_jobs(
-    database: MemoryDatabase, clock: Clock, sessions: MemorySessions, messages: MemoryMessages, fences: Fences
+    database: MemoryDatabase,
+    clock: Clock,
+    sessions: MemorySessions,
+    messages: MemoryMessages,
+    fences: Fences,
+    limits: MemoryLimits,
 ) -> SqliteJobs:
     """Return the jobs port on a database that is created when it is first needed."""
-    news = JobNotifier(messages.turn, messages.lost)
+    news = JobNotifier(messages.turn, messages.lost, limits.jobs_freed)
     sessions.on_end.append(news.forget)
-    return SqliteJobs(database.run, database.run, news, NAMESPACE, clock, lambda _: fences.next())
+    jobs = SqliteJobs(database.run, database.run, news, NAMESPACE, clock, lambda _: fences.next(), reservations=limits)
+    limits.jobs = _LimitedJobs(database, jobs, news)
+    return jobs
+
+
+class _LimitedJobs:
+    """The jobs under limits, as reservations count them. Nothing is read before there is a job."""
+
+    def __init__(self, database: MemoryDatabase, jobs: SqliteJobs, news: JobNotifier) -> None:
+        self._database, self._jobs, self._news = database, jobs, news
+
+    def side(self, key: str) -> JobSide | None:
+        """Return the jobs on a key; None if there are none."""
+        return self._run(lambda rows: job_side(rows, key)) if self._database.is_open else None
+
+    def mark(self) -> int:
+        """Return the last number that a waiting job has drawn."""
+        return self._run(lambda rows: rows.numbers("position", 0).stop - 1) if self._database.is_open else 0
+
+    def wake(self, keys: Iterable[str]) -> None:
+        """Make waiting jobs ready as far as there is room, and notify their workers."""
+        if self._database.is_open:
+            self._news.notify(self._run(lambda rows: (wake(rows, keys), rows.notice())[1]))
+
+    def _run(self, do: Callable[[JobRows], T]) -> T:
+        return self._database.run_now(lambda db: do(self._jobs.rows(db)))
 
 
 def memory_insight(jobs: SqliteJobs) -> SqliteJobInsight:
@@ -51,6 +85,11 @@ class MemoryDatabase:
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         self._changed: dict[str, bool] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was needed so far."""
+        return self._connection is not None
 
     async def run(self, do: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``do`` in a transaction. No other task runs meanwhile."""

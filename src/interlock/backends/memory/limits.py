@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.backends.admission import STALE, TURN, UNLIMITED, Decision, KeyStatus, Room, WaitKind, admit, freed_at
+from interlock.backends.limit_sides import JobSide, LimitJobs, ReservedSide, override_names, quotas_in_force
 from interlock.backends.pacing import Quota, micros, seconds
 from interlock.ports import limits as port
 from interlock.ports.limits import (
@@ -42,6 +43,7 @@ class _Reservation:
         "caller",
         "card",
         "last_asked",
+        "mark",
         "owner",
         "quotas",
         "session",
@@ -51,9 +53,9 @@ class _Reservation:
         "where",
     )
 
-    def __init__(self, plan: Plan, card: SessionCard, ticket: int, now: int) -> None:
+    def __init__(self, plan: Plan, card: SessionCard, ticket: int, mark: int, now: int) -> None:
         self.owner, self.caller, self.session, self.card = plan.owner, plan.caller, plan.session, card
-        self.ticket = ticket
+        self.ticket, self.mark = ticket, mark
         self.quotas = {use.key: Quota(use.max_count, micros(use.per)) for use in plan.uses}
         self.asked_at = self.last_asked = self.at = now
         self.started = False
@@ -106,6 +108,10 @@ class MemoryLimits:
         self._tickets = count()
         self._keys: dict[str, _LimitState] = {}
         self._by_session: dict[str, dict[str, _Reservation]] = {}
+        self._overrides: dict[str, Quota] = {}
+        self._freed: set[str] = set()
+        self.jobs: LimitJobs | None = None
+        """The jobs that count under the same keys."""
 
     async def ask(self, plan: Plan) -> LimitAnswer:
         """Reserve, and start if possible."""
@@ -115,7 +121,8 @@ class MemoryLimits:
         reservation = self._find(plan.session, plan.owner, now)
         new = reservation is None
         if reservation is None:
-            reservation = _Reservation(plan, self._cards[plan.session], next(self._tickets), now)
+            mark = 0 if self.jobs is None else self.jobs.mark()
+            reservation = _Reservation(plan, self._cards[plan.session], next(self._tickets), mark, now)
         statuses = [self._standing(key, reservation, now) for key in reservation.quotas]
         if reservation.started:
             differs = next((standing.key for standing in statuses if len(standing.quotas) > 1), "")
@@ -129,6 +136,7 @@ class MemoryLimits:
         held_by = reservation.where if reservation.waits is WaitKind.TIME else ""
         decision = admit(statuses, now, None if new else reservation.at, held_by, start=plan.start)
         self._apply(reservation, decision, statuses, now)
+        self._wake_jobs()
         return decision.turn
 
     async def finish(self, session: str, owner: str) -> Finished:
@@ -139,6 +147,7 @@ class MemoryLimits:
             return Finished(False, False, ())
         self._drop([(now, reservation)])
         mine = self._pass_on(reservation.quotas, now, session)
+        self._wake_jobs()
         return Finished(True, reservation.started, tuple(dict.fromkeys(mine)))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
@@ -180,6 +189,7 @@ class MemoryLimits:
         gone = [(now, reservation) for reservation in self._by_session.get(session, {}).values()]
         self._drop(gone)
         self._pass_on(dict.fromkeys(key for _, reservation in gone for key in reservation.quotas), now, session)
+        self._wake_jobs()
 
     def sweep(self) -> int:
         """Delete stale reservations and starts that no longer count."""
@@ -189,7 +199,54 @@ class MemoryLimits:
         for name, key in list(self._keys.items()):
             self._forget_starts(key, now)
             self._forget_if_idle(name)
+        self._wake_jobs()
         return len(stale)
+
+    # -- for the jobs under the same keys --------------------------------------------------------------------------
+
+    def side(self, key: str) -> ReservedSide | None:
+        """Return the live reservations on a key; None if there are none."""
+        state, now = self._keys.get(key), micros(self._now())
+        if state is None:
+            return None
+        live = [r for r in state.uses.values() if self._counts(r, now)]
+        holders = [micros(self._alive_until[r.session]) for r in live if r.started and not r.quotas[key].per]
+        return ReservedSide(
+            started=sum(r.started for r in live),
+            quotas=frozenset(r.quotas[key] for r in live),
+            waiting=[r.mark for r in live if r.in_line(key)],
+            plans=[(r.mark, r.at) for r in live if r.quotas[key].per and not r.started and not r.in_line(key)],
+            starts=[start.at for start in state.starts],
+            free_since=state.free_since,
+            ends_at=min(holders, default=None),
+        )
+
+    def override(self, key: str) -> Quota | None:
+        """Return the figure that a person set for a key."""
+        name, all_keys = override_names(key)
+        return self._overrides.get(name) or self._overrides.get(all_keys)
+
+    def set_free_since(self, key: str, at: int) -> None:
+        """Record since when a key with waiters has had room."""
+        self._keys[key].free_since = at
+
+    def jobs_freed(self, keys: Iterable[str]) -> None:
+        """Notify the first waiters under keys where jobs have freed something."""
+        now = micros(self._now())
+        self._pass_on(keys, now, "")
+        for name in keys:
+            for r in self._keys[name].uses.values() if name in self._keys else ():
+                if r.waits is WaitKind.TIME and r.where == name:
+                    self._tell(r.session, r.owner)
+
+    def _jobs_on(self, name: str) -> JobSide | None:
+        return None if self.jobs is None else self.jobs.side(name)
+
+    def _wake_jobs(self) -> None:
+        """Make jobs ready that wait for what reservations have freed."""
+        freed, self._freed = self._freed, set()
+        if freed and self.jobs is not None:
+            self.jobs.wake(freed)
 
     # -- one reservation -------------------------------------------------------------------------------------------
 
@@ -217,6 +274,8 @@ class MemoryLimits:
     def _apply(self, reservation: _Reservation, decision: Decision, statuses: Sequence[KeyStatus], now: int) -> None:
         """Store a decision."""
         left = reservation.where if reservation.waits is WaitKind.SLOT and reservation.where != decision.key else None
+        if left:
+            self._freed.add(left)
         reservation.last_asked = now
         reservation.started, reservation.at = decision.start, decision.at
         reservation.waits, reservation.where = decision.waits, decision.key
@@ -244,10 +303,11 @@ class MemoryLimits:
         for name in {name for _, reservation in gone for name in reservation.quotas}:
             key = self._keys[name]
             gone_here = [(at, reservation.started) for at, reservation in gone if name in reservation.quotas]
-            before = _room(name, key.uses.values())
+            before = self._room(name, key.uses.values())
             for _, reservation in gone:
                 key.uses.pop(reservation.owner, None)
-            at = freed_at(before, _room(name, key.uses.values()), gone_here)
+            self._freed.add(name)
+            at = freed_at(before, self._room(name, key.uses.values()), gone_here)
             if at is not None:
                 key.free_since = at
             self._forget_if_idle(name)
@@ -273,11 +333,21 @@ class MemoryLimits:
                 continue
             ends_at = min(ends_at, self._alive_until[other.session])
 
+        jobs = self._jobs_on(name)
+        jobs_ahead = 0
+        if jobs is not None:
+            quotas |= jobs.quotas
+            started += jobs.taken
+            jobs_ahead = jobs.ahead(reservation.mark)
+        job_starts = () if jobs is None else jobs.starts
+
         def starts_after(at: int) -> int:
-            return len(key.starts) - bisect_right(key.starts, at, key=lambda start: start.at)
+            count = len(key.starts) - bisect_right(key.starts, at, key=lambda start: start.at)
+            return count + len(job_starts) - bisect_right(job_starts, at)
 
         def times(after: int) -> list[int]:
             found = [start.at for start in key.starts if start.at > after]
+            found += [at for at in job_starts if at > after]
             for other in self._live(key, now):
                 if other is reservation:
                     break
@@ -285,7 +355,8 @@ class MemoryLimits:
                     found.append(other.at)
             return sorted(found)
 
-        return KeyStatus(name, frozenset(quotas), started, ahead, key.free_since, ends_at, starts_after, times)
+        in_force = quotas_in_force(quotas, self.override(name))
+        return KeyStatus(name, in_force, started, ahead, key.free_since, ends_at, starts_after, times, jobs_ahead)
 
     def _live(self, key: _LimitState, now: int) -> Sequence[_Reservation]:
         """Return the live reservations on a key, in order. Dead ones are dropped in the order in which they died."""
@@ -301,12 +372,15 @@ class MemoryLimits:
         """Return the waiters of a key, and in how many seconds their turn may come."""
         key = self._keys[name]
         live = self._live(key, now)
-        free = _room(name, live).free
+        free = self._room(name, live).free
+        jobs = self._jobs_on(name)
         ends_at = min((self._alive_until[r.session] for r in live if r.started), default=math.inf)
         line: dict[str, float] = {}
-        for ahead, reservation in enumerate(r for r in live if r.in_line(name)):
+        for place, reservation in enumerate(r for r in live if r.in_line(name)):
             due_in = ends_at - seconds(now)
+            ahead = place
             if free > 0:
+                ahead += 0 if jobs is None else min(free, jobs.ahead(reservation.mark))
                 due_in = min(due_in, seconds(key.free_since + max(0, ahead - free + 1) * TURN - now))
             line[reservation.owner] = 0.0 if ahead < free else due_in
             ends_at = min(ends_at, self._alive_until[reservation.session])
@@ -318,7 +392,7 @@ class MemoryLimits:
         for name in keys:
             key = self._keys.get(name)
             live = [] if key is None else self._live(key, now)
-            room = _room(name, live).free
+            room = self._room(name, live).free
             line = [reservation for reservation in live if reservation.in_line(name)]
             for reservation in line[: max(0, room)]:
                 if reservation.session == leaver:
@@ -326,6 +400,22 @@ class MemoryLimits:
                 else:
                     self._tell(reservation.session, reservation.owner)
         return mine
+
+    def _room(self, name: str, uses: Iterable[_Reservation]) -> Room:
+        """Return a key's slots, and how many of them reservations and jobs use."""
+        slots, started = UNLIMITED, 0
+        for reservation in uses:
+            max_count, per = reservation.quotas[name]
+            if not per and max_count < slots:
+                slots = max_count
+            started += reservation.started
+        jobs, override = self._jobs_on(name), self.override(name)
+        if jobs is not None:
+            started += jobs.taken
+            slots = min([slots, *(quota.max_count for quota in jobs.quotas if not quota.per)])
+        if override is not None:
+            slots = UNLIMITED if override.per else override.max_count
+        return Room(slots, started)
 
     def _forget_starts(self, key: _LimitState, now: int) -> None:
         key.starts = [start for start in key.starts if start.counts_until > now]
@@ -341,17 +431,7 @@ class MemoryLimits:
         started += [r.user(name, r.at) for r in live if r.started and not r.quotas[name].per]
         waiting = [r.user(name, None if r.waits is WaitKind.SLOT else r.at) for r in live if not r.started]
         awaited = any(reservation.in_line(name) for reservation in live)
-        free_since = seconds(key.free_since) if awaited and _room(name, live).free > 0 else None
+        free_since = seconds(key.free_since) if awaited and self._room(name, live).free > 0 else None
         return LimitView(
             name, tuple(sorted(started, key=lambda user: user.at or 0)), tuple(waiting), free_since, seconds(now)
         )
-
-
-def _room(name: str, uses: Iterable[_Reservation]) -> Room:
-    slots, started = UNLIMITED, 0
-    for reservation in uses:
-        max_count, per = reservation.quotas[name]
-        if not per and max_count < slots:
-            slots = max_count
-        started += reservation.started
-    return Room(slots, started)

@@ -9,7 +9,7 @@ from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_attempts import Who, add_attempt, last_fence
 from interlock.backends.sqlite.job_enqueue import enqueue
 from interlock.backends.sqlite.job_finish import Ended, finish, finish_done
-from interlock.backends.sqlite.job_limits import delete_starts, free, wake
+from interlock.backends.sqlite.job_limits import delete_starts, free, note_freed, wake
 from interlock.backends.sqlite.job_rows import JobRows, fetcher, sql
 from interlock.backends.sqlite.job_versions import park_unreadable, unreadable_by
 from interlock.ports.jobs import MAX_CRASHES, Acknowledged, Acknowledgement, JobState, OnFailure, Outcome, Rescued
@@ -294,6 +294,7 @@ class _Ending:
         if keys:
             unstarted = [(fetch.id, fetch.uses) for fetch in self._unstarted if fetch.uses]
             delete_starts(rows, unstarted)
+            note_freed(rows, keys)
             wake(rows, keys)
             # A fetch that would not take the last slots in advance may have left some jobs ready.
             left = {kind for (kind,) in rows.all(sql.kinds_with_limits)}

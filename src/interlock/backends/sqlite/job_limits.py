@@ -8,24 +8,28 @@ not fetch do not block the others.
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from interlock.backends.admission import STALE, TURN
+from interlock.backends.limit_sides import JobSide, ReservedSide, override_names, quotas_in_force
+from interlock.backends.pacing import Quota, earliest_by_all
 from interlock.backends.sqlite.job_limit_json import decode_limits, slots_of
 from interlock.backends.sqlite.job_rows import JobRows, sql
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
-    from interlock.backends.pacing import Quota
     from interlock.backends.sqlite.job_limit_json import Limit
 
 __all__ = [
     "LimitStates",
     "LimitShare",
     "free",
+    "job_side",
+    "note_freed",
     "add_starts",
     "add_uses",
     "room_at",
@@ -41,7 +45,7 @@ _MAX_WOKEN = 1000
 class _LimitState:
     """The state of one limit during one transaction."""
 
-    __slots__ = ("_name", "_rows", "_starts", "given", "in_force", "line", "taken")
+    __slots__ = ("_name", "_rows", "_starts", "given", "in_force", "line", "override", "quotas", "reserved", "taken")
 
     def __init__(self, rows: JobRows, name: str) -> None:
         self._rows = rows
@@ -49,15 +53,22 @@ class _LimitState:
         known = rows.all(sql.quotas, key=name)
         self.taken = sum(count for _, _, count in known)
         self._starts: dict[int, int] = {}
-        self.in_force = min((self.room_before((max_count, per)) for max_count, per, _ in known), default=_UNLIMITED)
-        """Free capacity by the quotas of fetched jobs, before this fetch took any."""
+        self.reserved, self.override = _reserved(rows, name)
+        declared = {Quota(max_count, per) for max_count, per, _ in known}
+        if self.reserved is not None:
+            self.taken += self.reserved.started
+            declared |= self.reserved.quotas
+        self.quotas = quotas_in_force(declared, self.override)
+        """The quotas of fetched jobs and of reservations, or the one that a person set."""
+        self.in_force = min((self.room_before(quota) for quota in self.quotas), default=_UNLIMITED)
+        """Free capacity by those quotas, before this fetch took any."""
         self.given = 0
         self.line: list[int] | None = None
         """The tickets of the first waiters; None until they are read."""
 
-    def room_before(self, quota: tuple[int, int]) -> int:
+    def room_before(self, quota: Quota) -> int:
         """Return how many more could start by one quota alone, before this fetch took any."""
-        max_count, per = quota
+        max_count, per = self.override or quota
         return max_count - (self.starts(per) if per else self.taken)
 
     def room(self, quota: Quota) -> int:
@@ -68,9 +79,62 @@ class _LimitState:
         """Return how many jobs started within a period."""
         count = self._starts.get(per)
         if count is None:
-            found = self._rows.one(sql.starts_after, key=self._name, after=self._rows.now - per)
-            count = self._starts[per] = int(found[0])
+            after = self._rows.now - per
+            count = int(self._rows.one(sql.starts_after, key=self._name, after=after)[0])
+            if self.reserved is not None:
+                count += len(self.reserved.starts) - bisect_right(self.reserved.starts, after)
+            self._starts[per] = count
         return count
+
+    def rivals(self, ticket: int | None) -> int:
+        """Return for how many reservations the free slots are kept."""
+        return 0 if self.reserved is None else self.reserved.ahead(ticket, self._rows.now)
+
+    def planned_until(self, quota: Quota, ticket: int | None) -> int | None:
+        """Return when to look again because of the planned starts of reservations; None if none is in a job's way."""
+        now = self._rows.now
+        if self.reserved is None or not self.reserved.plans:
+            return None
+        plans = self.reserved.plans_before(ticket, now)
+        paces = [quota for quota in quotas_in_force(self.quotas | {quota}, self.override) if quota.per]
+        if not plans or not paces:
+            return None
+        after = now - max(quota.per for quota in paces)
+        jobs = [at for (at,) in self._rows.all(sql.start_times, key=self._name, after=after)]
+        due = [max(at, now) for at in plans]
+        fit = earliest_by_all(sorted([*jobs, *self.reserved.starts, *due, *[now] * self.given]), paces, now)
+        return min(fit, min(plans) + TURN) if fit > now else None
+
+    def opens_at(self, ticket: int | None) -> int | None:
+        """Return when a slot may come free without a message: a reservation's session or turn ends."""
+        if self.reserved is None:
+            return None
+        times = [] if self.reserved.ends_at is None else [self.reserved.ends_at]
+        if self.rivals(ticket):
+            times.append(self.reserved.free_since + TURN)
+        return min(times, default=None)
+
+
+def _reserved(rows: JobRows, name: str) -> tuple[ReservedSide | None, Quota | None]:
+    """Return the reservations on a key, if there are any, and the figure that a person set for it."""
+    if rows.reservations is not None:
+        return rows.reservations.side(name), rows.reservations.override(name)
+    used, max_count, per = rows.one(sql.reserved, key=name, name=override_names(name)[1])
+    override = None if max_count is None else Quota(max_count, per)
+    if not used:
+        return None, override
+    found = rows.all(sql.reservations_of_key, key=name, stale=STALE)
+    (free_since,) = rows.one(sql.reserved_free_since, key=name) or (0,)
+    side = ReservedSide(
+        started=sum(started for _, started, *_ in found),
+        quotas=frozenset(Quota(max_count, per) for *_, max_count, per, _ in found),
+        waiting=[mark for mark, _, _, waiting, *_ in found if waiting],
+        plans=[(mark, at) for mark, started, at, waiting, _, per, _ in found if per and not started and not waiting],
+        starts=[at for (at,) in rows.all(sql.reserved_starts, key=name)],
+        free_since=free_since,
+        ends_at=min((ends_at for _, started, *_, per, ends_at in found if started and not per), default=None),
+    )
+    return side, override
 
 
 class LimitShare(NamedTuple):
@@ -80,7 +144,12 @@ class LimitShare(NamedTuple):
     key: _LimitState
     before: int
     """Free capacity by the job's own quota, before this fetch took any."""
-    paced: bool
+    quota: Quota
+
+    @property
+    def paced(self) -> bool:
+        """Whether it is a rate or a cooldown."""
+        return self.quota.per > 0
 
 
 class LimitStates:
@@ -97,7 +166,7 @@ class LimitStates:
         shares = self._shares.get(uses)
         if shares is None:
             shares = self._shares[uses] = [
-                LimitShare(name, key, key.room_before(quota), quota.per > 0)
+                LimitShare(name, key, key.room_before(quota), quota)
                 for name, quota in decode_limits(uses)
                 for key in [self._key(name)]
             ]
@@ -106,16 +175,20 @@ class LimitStates:
     def full(self, shares: Iterable[LimitShare], ticket: int | None) -> tuple[str, bool]:
         """Return the first limit that a job has to wait for, if any, and whether only earlier waiters are in its
         way."""
-        for name, key, before, _ in shares:
+        for name, key, before, quota in shares:
             room = min(key.in_force, before) - key.given
-            if room <= 0 or room <= self._ahead(name, key, room, ticket):
-                return name, room > 0
+            rivals = key.rivals(ticket) if room > 0 else 0
+            if room <= rivals or key.planned_until(quota, ticket) is not None:
+                return name, False
+            if room <= self._ahead(name, key, room, ticket) + rivals:
+                return name, True
         return "", False
 
     def scarce(self, shares: Iterable[LimitShare], at_once: int) -> bool:
         """Return whether a job would take more slots than a fetch may take in advance."""
-        for _, key, before, paced in shares:
-            if key.given >= at_once and not paced and key.given >= min(key.in_force, before) // 2:
+        for share in shares:
+            _, key, before, _ = share
+            if key.given >= at_once and not share.paced and key.given >= min(key.in_force, before) // 2:
                 return True
         return False
 
@@ -159,14 +232,13 @@ def add_uses(rows: JobRows, fetched: Iterable[tuple[int, str]]) -> None:
             rows.run(sql.add_uses, key=key, max_count=max_count, per=per, ids=wanted)
 
 
-def free(rows: JobRows, ended: Iterable[tuple[int, str]]) -> set[str]:
-    """Delete the uses of ended jobs; return the keys."""
-    keys = set()
+def free(rows: JobRows, ended: Iterable[tuple[int, str]]) -> dict[str, int]:
+    """Delete the uses of ended jobs; return the keys, and how many jobs used each."""
+    keys: dict[str, int] = {}
     for text, ids in _by_uses(ended).items():
         wanted = json.dumps(ids)
         for key, _ in decode_limits(text):
-            rows.run(sql.delete_uses, key=key, ids=wanted)
-            keys.add(key)
+            keys[key] = keys.get(key, 0) + rows.run(sql.delete_uses, key=key, ids=wanted)
     return keys
 
 
@@ -179,8 +251,12 @@ def add_starts(rows: JobRows, started: Iterable[tuple[int, str]], within: int) -
         if len(slots_of(text)) < len(decode_limits(text)):
             for key, (_, per) in decode_limits(text):
                 if per:
-                    starts.append((key, id, at + per))
-                    longest[key] = max(longest.get(key, 0), per)
+                    if key not in longest:
+                        reserved, override = _reserved(rows, key)
+                        known = {Quota(1, per)} if reserved is None else {Quota(1, per), *reserved.quotas}
+                        longest[key] = max(quota.per for quota in quotas_in_force(known, override))
+                    starts.append((key, id, at + max(per, longest[key])))
+                    longest[key] = max(longest[key], per)
     if starts:
         old = [(rows.namespace, key, rows.now - per, rows.now) for key, per in longest.items()]
         rows.each(sql.delete_old_starts, old)
@@ -200,13 +276,43 @@ def delete_starts(rows: JobRows, unstarted: Iterable[tuple[int, str]]) -> None:
         rows.each_named(sql.delete_last_start, starts)
 
 
+def note_freed(rows: JobRows, freed: Mapping[str, int]) -> None:
+    """Note that jobs have freed so many slots of limits, for which reservations may wait."""
+    for name, count in freed.items():
+        key = _LimitState(rows, name)
+        if key.reserved is not None and key.reserved.waiting and key.in_force > 0 >= key.in_force - count:
+            if rows.reservations is not None:
+                rows.reservations.set_free_since(name, rows.now)
+            else:
+                rows.run(sql.set_reserved_free_since, key=name)
+
+
+def job_side(rows: JobRows, name: str) -> JobSide | None:
+    """Return the jobs on a key, for reservations that are stored elsewhere; None if there are none."""
+    known = rows.all(sql.quotas, key=name)
+    starts = [at for (at,) in rows.all(sql.start_times, key=name, after=0)]
+    served = [kind for _, kind in rows.all(sql.limit_queues, keys=json.dumps([name]))]
+    if served:
+        kinds = {kind for (kind,) in rows.all(sql.served_kinds)}
+        served = [kind for kind in served if kind in kinds]
+    if not (known or starts or served):
+        return None
+    found = [rows.all(sql.first_waiting, key=name, kind=kind, limit=_MAX_WOKEN) for kind in served]
+    quotas = frozenset(Quota(max_count, per) for max_count, per, _ in known)
+    waiting = [ticket for (ticket,) in islice(merge(*found), _MAX_WOKEN)]
+    return JobSide(sum(count for _, _, count in known), quotas, waiting, starts)
+
+
 def wake(rows: JobRows, keys: Iterable[str]) -> set[int]:
     """Make the first waiters of limits ready, as far as there is capacity, and store when a rate allows the next start.
 
     Returns the kinds of the jobs that became ready.
     """
     kinds_of: dict[str, list[int]] = {}
-    for name, kind in rows.all(sql.limit_queues, keys=json.dumps(sorted(keys))):
+    keys = sorted(keys)
+    if rows.reservations is not None:
+        rows.open_limits.extend(keys)
+    for name, kind in rows.all(sql.limit_queues, keys=json.dumps(keys)):
         kinds_of.setdefault(name, []).append(kind)
     woken: set[int] = set()
     for name, kinds in kinds_of.items():
@@ -241,10 +347,12 @@ class _First(NamedTuple):
 def _asleep(rows: JobRows, key: _LimitState, name: str, kind: int) -> _First:
     ids: list[int] = []
     line = rows.stream(sql.limit_queue, rows.namespace, name, kind)
-    for ahead, (_, id, is_woken, uses) in enumerate(line):  # noqa: A001
+    for ahead, (ticket, id, is_woken, uses) in enumerate(line):  # noqa: A001
         (quota,) = (limit.quota for limit in decode_limits(uses) if limit.key == name)
-        if key.room(quota) <= ahead:
-            return _First(ids, None if ahead else _wake_time(rows, key, name, quota))
+        planned = key.planned_until(quota, ticket)
+        if key.room(quota) <= ahead + key.rivals(ticket) or planned is not None:
+            times = [_wake_time(rows, key, name, quota), planned, key.opens_at(ticket)]
+            return _First(ids, None if ahead else min((at for at in times if at is not None), default=None))
         if ahead == _MAX_WOKEN:
             break
         if not is_woken:
@@ -276,10 +384,13 @@ def _by_uses(jobs: Iterable[tuple[int, str]]) -> dict[str, list[int]]:
 
 def _wake_time(rows: JobRows, key: _LimitState, name: str, quota: Quota) -> int | None:
     """Return when the rates and cooldowns of a key allow the next start; None if something else decides."""
-    known = {(max_count, per) for max_count, per, _ in rows.all(sql.quotas, key=name)} | {tuple(quota)}
     times = []
-    for max_count, per in known:
+    for max_count, per in quotas_in_force(key.quotas | {quota}, key.override):
         if per and key.starts(per) >= max_count:
-            (at,) = rows.one(sql.start_before, key=name, before=max_count - 1)
+            if key.reserved is None:
+                (at,) = rows.one(sql.start_before, key=name, before=max_count - 1)
+            else:
+                jobs = [at for (at,) in rows.all(sql.start_times, key=name, after=rows.now - per)]
+                at = sorted([*jobs, *key.reserved.starts])[-max_count]
             times.append(at + per)
     return max(times, default=None)

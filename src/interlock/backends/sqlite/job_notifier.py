@@ -19,9 +19,15 @@ __all__ = ["JobNotifier"]
 class JobNotifier:
     """Notifies of this process's own commits. The watcher reports those of other processes."""
 
-    def __init__(self, turn: Callable[[str, str], None], lost: Callable[[str, str, str], None]) -> None:
+    def __init__(
+        self,
+        turn: Callable[[str, str], None],
+        lost: Callable[[str, str, str], None],
+        limits_freed: Callable[[Sequence[str]], None] = lambda _: None,
+    ) -> None:
         self._turn = turn
         self._lost = lost
+        self._limits_freed = limits_freed
         self._workers: dict[object, tuple[frozenset[str], asyncio.AbstractEventLoop, Callable[[], None]]] = {}
         self._watched: dict[int, set[str]] = {}
         self.on_idle: Callable[[], None] = lambda: None
@@ -73,6 +79,8 @@ class JobNotifier:
                     self._turn(session, owner(session, id))
         for session, fetched, why in notice.taken:
             self._lost(session, fetched, why)
+        if notice.limits:
+            self._limits_freed(notice.limits)
 
     def notify_workers(self, queues: Iterable[str]) -> None:
         """Notify the workers of these queues. May be called in any thread."""

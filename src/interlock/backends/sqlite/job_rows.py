@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.journal import add_entry
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from interlock.backends.limit_sides import ReservedSide
+    from interlock.backends.pacing import Quota
     from interlock.ports.journal import Action, Attribution
 
-__all__ = ["FetchClass", "JobRows", "CommitNotice", "fetcher", "owner", "sql"]
+__all__ = ["FetchClass", "JobRows", "CommitNotice", "Reservations", "fetcher", "owner", "sql"]
 
 sql = JobQueries()
 
@@ -30,6 +32,22 @@ class FetchClass:
     SUSPECT = 3
 
 
+class Reservations(Protocol):
+    """Reservations that are stored elsewhere, as fetches count them."""
+
+    def side(self, key: str) -> ReservedSide | None:
+        """Return the live reservations on a key; None if there are none."""
+        ...
+
+    def override(self, key: str) -> Quota | None:
+        """Return the figure that a person set for a key."""
+        ...
+
+    def set_free_since(self, key: str, at: int) -> None:
+        """Record since when a key with waiting reservations has had room."""
+        ...
+
+
 class CommitNotice(NamedTuple):
     """The notifications of a committed transaction."""
 
@@ -39,16 +57,25 @@ class CommitNotice(NamedTuple):
     """Jobs that ended."""
     taken: Sequence[tuple[str, str, str]]
     """Interrupted jobs: session, owner and cause."""
+    limits: Sequence[str] = ()
+    """Limits that may have room for reservations that are stored elsewhere."""
 
 
 class JobRows:
     """The jobs of one namespace. Every change of a job goes through here, so that no notification is missed."""
 
     def __init__(
-        self, db: sqlite3.Connection, namespace: str, now: float, draw_fence: Callable[[sqlite3.Connection], int]
+        self,
+        db: sqlite3.Connection,
+        namespace: str,
+        now: float,
+        draw_fence: Callable[[sqlite3.Connection], int],
+        reservations: Reservations | None = None,
     ) -> None:
         self._db = db
         self._draw_fence = draw_fence
+        self.reservations = reservations
+        """Reservations that are stored elsewhere; None if they are in this database."""
         self.namespace = namespace
         self.now = micros(now)
         self._values = {"namespace": namespace, "now": self.now, "now_s": now}
@@ -58,6 +85,8 @@ class JobRows:
         """Whether any job became ready."""
         self.ended: list[int] = []
         self.interrupted: list[tuple[str, str, str]] = []
+        self.open_limits: list[str] = []
+        """Limits that may have room for reservations that are stored elsewhere."""
 
     # -- statements ------------------------------------------------------------------------------------------------
 
@@ -174,7 +203,7 @@ class JobRows:
         if self.changed_kinds:
             found = self.all(sql.queues_of_kinds, kinds=json.dumps(list(self.changed_kinds)))
             queues = frozenset(queue for (queue,) in found)
-        return CommitNotice(queues, self.ended, self.interrupted)
+        return CommitNotice(queues, self.ended, self.interrupted, self.open_limits)
 
 
 def owner(session: str, id: int) -> str:  # noqa: A002

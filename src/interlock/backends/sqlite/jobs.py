@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.sqlite.job_notifier import JobNotifier
     from interlock.backends.sqlite.job_ready_watcher import ReadyWatcher
-    from interlock.backends.sqlite.job_rows import CommitNotice
+    from interlock.backends.sqlite.job_rows import CommitNotice, Reservations
     from interlock.clock import Clock
     from interlock.ports.job_logs import JobReport, LogBounds
     from interlock.ports.jobs import (
@@ -58,6 +58,7 @@ class SqliteJobs:
         namespace: str,
         clock: Clock,
         draw_fence: Callable[[sqlite3.Connection], int],
+        reservations: Reservations | None = None,
     ) -> None:
         self._run = run
         self._look = look
@@ -66,6 +67,7 @@ class SqliteJobs:
         self._now = clock.now
         self._monotonic = clock.monotonic
         self._draw_fence = draw_fence
+        self._reservations = reservations
         self.ready_watcher: ReadyWatcher | None = None
         """Set if other processes may use the same store."""
         self.path: Path | None = None
@@ -74,7 +76,7 @@ class SqliteJobs:
 
     def rows(self, db: sqlite3.Connection) -> JobRows:
         """Return the rows inside the current transaction."""
-        return JobRows(db, self._namespace, self._now(), self._draw_fence)
+        return JobRows(db, self._namespace, self._now(), self._draw_fence, self._reservations)
 
     async def ids(self, count: int) -> range:
         """Reserve job IDs."""

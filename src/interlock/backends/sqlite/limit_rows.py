@@ -8,7 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.admission import STALE, UNLIMITED, KeyStatus, Room, freed_at
-from interlock.backends.pacing import Quota, micros
+from interlock.backends.limit_sides import override_names, quotas_in_force
+from interlock.backends.pacing import Quota, micros, seconds
+from interlock.backends.sqlite.job_limits import wake
+from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.queries import LimitQueries
 from interlock.backends.sqlite.queue_order import next_ticket
 
@@ -29,7 +32,10 @@ class LimitRows:
     def __init__(self, db: sqlite3.Connection, namespace: str, now: float) -> None:
         self._db = db
         self.now = micros(now)
+        self._namespace = namespace
         self._values = {"namespace": namespace, "now": now, "now_us": self.now, "stale": STALE}
+        self.freed: set[str] = set()
+        """Keys under which this transaction has freed something."""
 
     def all(self, statement: str, **values: Any) -> list[Any]:
         """Run a statement and return its rows."""
@@ -44,10 +50,12 @@ class LimitRows:
         (floor,) = self.one(sql.last_overdue_turn, keys=json.dumps(keys), longest=longest)
         return next_ticket(self._db, sql.largest_turn, asked, floor)
 
-    def standing(self, key: str, quota: Quota, ticket: int, turn: int) -> tuple[KeyStatus, int]:
+    def standing(
+        self, key: str, quota: Quota, ticket: int, turn: int, mark: int, *, drop: bool = True
+    ) -> tuple[KeyStatus, int]:
         """Return the status of a key for one reservation, and how many others use it. Dead reservations are dropped."""
         row = self.one(sql.key_status, key=key, ticket=ticket, turn=turn)
-        if row[1]:
+        if row[1] and drop:
             self.drop(self.all(sql.dead_reservations, key=key))
             row = self.one(sql.key_status, key=key, ticket=ticket, turn=turn)
         live, _, started, ahead, ends_at, least_most, most_most, least_per, most_per, free_since = row
@@ -59,10 +67,20 @@ class LimitRows:
             quota.per,
         ):
             quotas |= {Quota(*other) for other in self.all(sql.quotas, key=key)}
+        jobs = self.all(sql.key_jobs, key=key)
+        quotas = quotas_in_force(quotas | {Quota(*other) for *other, _ in jobs}, self.override(key))
+        started += sum(count for *_, count in jobs)
+        (jobs_ahead,) = self.one(sql.jobs_ahead, key=key, mark=mark)
         starts_after = partial(self._starts_after, key)
         times = partial(self._times, key, ticket)
         ends_at = math.inf if ends_at is None else ends_at
-        return KeyStatus(key, quotas, started, ahead, free_since or 0, ends_at, starts_after, times), live
+        status = KeyStatus(key, quotas, started, ahead, free_since or 0, ends_at, starts_after, times, jobs_ahead)
+        return status, live
+
+    def override(self, key: str) -> Quota | None:
+        """Return the figure that a person set for a key."""
+        found = self.one(sql.override, key=key, name=override_names(key)[1])
+        return None if found is None else Quota(*found)
 
     def drop(self, gone: Sequence[tuple[int, int, bool]]) -> list[str]:
         """Drop reservations, each a ticket, a time and whether it had started, in the order of those times.
@@ -74,6 +92,7 @@ class LimitRows:
             for key, _, _ in self.all(sql.uses_of, ticket=ticket):
                 at_key.setdefault(key, []).append((at, started))
         before = {key: self.room(key) for key in at_key}
+        self.freed.update(at_key)
         tickets = [{"ticket": ticket} for ticket, _, _ in gone]
         self._db.executemany(sql.delete_uses, tickets)
         self._db.executemany(sql.delete_reservation, tickets)
@@ -87,7 +106,21 @@ class LimitRows:
     def room(self, key: str) -> tuple[Room, bool]:
         """Return a key's slots as stored, dead reservations included, and whether any reservation waits."""
         slots, started, waiting = self.one(sql.room, key=key)
-        return Room(UNLIMITED if slots is None else slots, started), bool(waiting)
+        jobs = self.all(sql.key_jobs, key=key)
+        override = self.override(key)
+        if override is not None:
+            slots = None if override.per else override.max_count
+        else:
+            declared = [max_count for max_count, per, _ in jobs if not per]
+            slots = min([*([] if slots is None else [slots]), *declared], default=None)
+        taken = started + sum(count for *_, count in jobs)
+        return Room(UNLIMITED if slots is None else slots, taken), bool(waiting)
+
+    def wake_jobs(self) -> None:
+        """Make jobs ready that wait for what this transaction has freed. Processes of their workers notice the
+        commit."""
+        if self.freed:
+            wake(JobRows(self._db, self._namespace, seconds(self.now), _no_fence), self.freed)
 
     def free(self, key: str, at: int) -> None:
         """Record since when a key has had a free slot."""
@@ -96,11 +129,13 @@ class LimitRows:
     def end_session(self, session: str) -> None:
         """Delete a session's reservations. Processes of the next waiters notice the commit."""
         self.drop(self.all(sql.session_reservations, session=session))
+        self.wake_jobs()
 
     def sweep(self) -> int:
         """Delete a bounded number of dead reservations, old starts and unused keys; return how many."""
         gone = self.all(sql.sweepable_reservations)
         self.drop(gone)
+        self.wake_jobs()
         statements = (sql.sweep_starts, sql.sweep_keys)
         return len(gone) + sum(self._db.execute(statement, self._values).rowcount for statement in statements)
 
@@ -109,3 +144,7 @@ class LimitRows:
 
     def _times(self, key: str, ticket: int, after: int) -> list[int]:
         return [at for (at,) in self.all(sql.start_times, key=key, ticket=ticket, after=after)]
+
+
+def _no_fence(_: sqlite3.Connection) -> int:
+    raise AssertionError("no job is fetched here")

@@ -6,7 +6,17 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.admission import TURN, UNLIMITED, Decision, KeyStatus, Room, WaitKind, admit, room_since
+from interlock.backends.admission import (
+    TURN,
+    UNLIMITED,
+    Decision,
+    KeyStatus,
+    Room,
+    WaitKind,
+    admit,
+    room_since,
+    slot_due_at,
+)
 from interlock.backends.pacing import Quota, micros, seconds
 from interlock.backends.sqlite.limit_rows import NO_TICKET, LimitRows, sql
 from interlock.backends.sqlite.queue_order import RequestTimes
@@ -82,15 +92,18 @@ class SqliteLimits:
             found = None
         if found is None:
             return self._reserve(rows, plan, about, asked)
-        ticket, turn, _, _, asked_at, at, started, wait_kind, waits_for, _ = found
+        ticket, turn, mark, _, _, asked_at, at, started, wait_kind, waits_for, _ = found
         quotas = {key: Quota(max_count, per) for key, max_count, per in rows.all(sql.uses_of, ticket=ticket)}
-        statuses = [rows.standing(key, quota, ticket, turn)[0] for key, quota in quotas.items()]
+        statuses = [rows.standing(key, quota, ticket, turn, mark)[0] for key, quota in quotas.items()]
         if started:
             differs = next((standing.key for standing in statuses if len(standing.quotas) > 1), "")
             return Turn(True, seconds(at), "", 0, math.inf, differs)
         decision = admit(statuses, rows.now, at, waits_for if wait_kind == WaitKind.TIME else "", start=plan.start)
+        if wait_kind == WaitKind.SLOT and decision.key != waits_for:
+            rows.freed.add(waits_for)
         rows.one(sql.update_reservation, ticket=ticket, **_state(decision))
         self._note(rows, decision, statuses, quotas, _about(plan, about, ticket, asked_at))
+        rows.wake_jobs()
         return decision.turn
 
     def _reserve(self, rows: LimitRows, plan: Plan, about: Sequence[Any], asked: int) -> LimitAnswer:
@@ -98,7 +111,7 @@ class SqliteLimits:
         turn = rows.turn(list(quotas), asked, self._longest)
         statuses = []
         for key, quota in quotas.items():
-            standing, others = rows.standing(key, quota, NO_TICKET, turn)
+            standing, others = rows.standing(key, quota, NO_TICKET, turn, NO_TICKET)
             if others >= port.MAX_ON_A_KEY:
                 return Full(key)
             statuses.append(standing)
@@ -108,6 +121,7 @@ class SqliteLimits:
         for key, quota in quotas.items():
             rows.one(sql.add_use, key=key, ticket=ticket, **quota._asdict())
         self._note(rows, decision, statuses, quotas, _about(plan, about, ticket, rows.now))
+        rows.wake_jobs()
         return decision.turn
 
     def _note(
@@ -133,22 +147,37 @@ class SqliteLimits:
     def _finish(self, rows: LimitRows, session: str, owner: str) -> Finished:
         found = rows.one(sql.reservation, owner=owner)
         alive, *_ = rows.one(sql.session, session=session) or (False,)
-        if found is None or found[3] != session or not alive:
+        if found is None or found[4] != session or not alive:
             return Finished(False, False, ())
         ticket, *_, started, _, _, stale = found
         keys = rows.drop([(ticket, rows.now, bool(started))])
+        rows.wake_jobs()
         if stale:
             return Finished(False, False, ())
-        next_ones = [one for key in keys for one in rows.all(sql.first_waiting, key=key)]
+        frees = {key: max(0, rows.room(key)[0].free) for key in keys}
+        next_ones = [one for key, free in frees.items() for one in rows.all(sql.first_waiting, key=key, free=free)]
         mine = dict.fromkeys(owner for owner, of_session in next_ones if of_session == session)
         return Finished(True, bool(started), tuple(mine))
 
     def _turns(self, rows: LimitRows, session: str, owners: Sequence[str]) -> Turns:
         unknown = rows.all(sql.unknown_owners, session=session, owners=json.dumps(owners)) if owners else []
-        waiting = rows.all(sql.turns, session=session, turn=TURN)
+        waiting = [
+            (owner, self._due_in(rows, owner, key) if due_in is None else due_in)
+            for owner, due_in, key in rows.all(sql.turns, session=session, turn=TURN)
+        ]
         due = [owner for owner, due_in in waiting if due_in <= 0]
         recheck_in = min((due_in for _, due_in in waiting if due_in > 0), default=math.inf)
         return Turns((*(owner for (owner,) in unknown), *due), recheck_in)
+
+    def _due_in(self, rows: LimitRows, owner: str, key: str) -> float:
+        """Return in how many seconds a reservation that waits for a slot of a key should ask again; jobs count too."""
+        ticket, turn, mark = rows.one(sql.place, owner=owner)
+        (quota,) = (
+            Quota(max_count, per) for name, max_count, per in rows.all(sql.uses_of, ticket=ticket) if name == key
+        )
+        status, _ = rows.standing(key, quota, ticket, turn, mark, drop=False)
+        due_at = slot_due_at(status)
+        return min(status.ends_at - seconds(rows.now), math.inf if due_at is None else seconds(due_at - rows.now))
 
     # -- what people see -------------------------------------------------------------------------------------------
 

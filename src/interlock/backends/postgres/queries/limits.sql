@@ -19,9 +19,9 @@ with clock as materialized (
 ),
 keys as materialized (
     select k.key
-    from interlock.limit_key k
+    from interlock.job_limit k
     cross join clock
-    where k.namespace = $1 and ($2::text is null and k.key > $6::text or k.key = $2)
+    where k.namespace = $1 and k.shared and ($2::text is null and k.key > $6::text or k.key = $2)
       and (exists (
                select from interlock.limit_use u
                join interlock.session s on s.namespace = u.namespace and s.id = u.session and s.expires_at > now_is
@@ -50,7 +50,7 @@ starts as materialized (
     where t.at + t.per > now_us
 )
 select keys.key, now_us,
-       (select k.free_since from interlock.limit_key k where k.namespace = $1 and k.key = keys.key) as free_since,
+       (select k.free_since from interlock.job_limit k where k.namespace = $1 and k.key = keys.key) as free_since,
        (select coalesce(jsonb_agg(jsonb_build_array(
            u.owner, u.caller, u.session, u.host, u.pid, u.program, u.max_count, u.per, u.asked_at, u.at, u.started, u.wait_kind,
            u.waits_for) order by u.ticket), '[]')
@@ -101,14 +101,21 @@ live as materialized (
     where u.namespace = $1 and u.key in (select mine.waits_for from mine where not mine.started and mine.wait_kind = 1)
       and (u.started or now_us <= greatest(u.last_asked, u.at) + $4::bigint)
 ),
+frees as materialized (
+    select k.key, interlock.limit_free($1, k.key, now_is, now_us - $4::bigint) as free
+    from (select distinct l.key from live l) k cross join clock
+),
 places as (
-    select l.owner, l.session, l.key, l.waiting,
-           coalesce(min(l.max_count) filter (where l.per = 0) over by_key, 1000000)
-               - count(*) filter (where l.started) over by_key as free,
-           count(*) filter (where l.waiting) over before_it as ahead,
+    select l.owner, l.session, l.key, l.waiting, f.free,
+           count(*) filter (where l.waiting) over before_it
+               + case when l.waiting and f.free > 0
+                      then least(f.free, (select j.ahead from interlock.limit_jobs($1, l.key, l.ticket, now_is) j)) else 0 end
+               as ahead,
            least(min(l.expires_at) filter (where l.started) over by_key,
                  min(l.expires_at) filter (where l.waiting) over before_it) as ends_at
     from live l
+    join frees f on f.key = l.key
+    cross join clock
     window by_key as (partition by l.key),
            before_it as (partition by l.key order by l.ticket rows between unbounded preceding and 1 preceding)
 ),
@@ -117,7 +124,7 @@ due as (
            case when p.ahead < p.free then 0
                 else least(extract(epoch from p.ends_at - now_is)::float8,
                            case when p.free > 0
-                                then ((select k.free_since from interlock.limit_key k
+                                then ((select coalesce(k.free_since, 0) from interlock.job_limit k
                                        where k.namespace = $1 and k.key = p.key)
                                       + (p.ahead - p.free + 1) * $3::bigint - now_us) / 1e6::float8
                            end)

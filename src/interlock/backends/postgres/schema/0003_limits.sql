@@ -1,15 +1,20 @@
 -- Times and durations of limits are whole microseconds, so that comparisons are exact.
 
--- The row that is locked before anything under a key is counted or changed. free_since: since when a key with a
--- queue has had room.
-create table interlock.limit_key (
-    namespace  text not null,
-    key        text collate "C" not null,
-    free_since bigint not null default 0,
-    primary key (namespace, key)
-) with (fillfactor = 50);
+-- The row that is locked before anything under a key is counted or changed is that of job_limit: jobs and reservations
+-- under one key are one limit. Tickets of both come from job_ticket, so that they can be compared.
 
-create sequence interlock.limit_ticket;
+-- Figures that a person set, instead of those in the code. name: the kind and name of a limit (slots:containers), for all
+-- of its keys, or one whole key. Rows of job_limit repeat it.
+create table interlock.limit_override (
+    namespace text not null,
+    name      text collate "C" not null,
+    max_count integer not null,
+    per       bigint not null,
+    set_by    text not null,
+    reason    text not null,
+    set_at    bigint not null,
+    primary key (namespace, name)
+);
 
 -- A reservation: one row for each limit it is under, equal except for key, max_count and per (0 for slots). wait_kind: 0 for
 -- nothing, 1 in the queue of the key waits_for, 2 for its time, which the rate of the key waits_for determined. The

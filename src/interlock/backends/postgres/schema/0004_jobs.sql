@@ -2,8 +2,8 @@
 -- column, so that every index starts with the distinguishing column.
 --
 -- The order of locks in every transaction: rows of job_fetched by fence, rows of job_lane by lane, rows of
--- job_ready, job_scheduled and job_limit_wait, rows of job_limit by key. A transaction that cannot keep this order
--- skips locked rows.
+-- job_ready, job_scheduled and job_limit_wait, rows of job_limit by key, rows of limit_use. A transaction that cannot keep
+-- this order skips locked rows.
 
 -- Each value stands for the hundred IDs that start with it.
 create sequence interlock.job_id increment 100;
@@ -177,7 +177,9 @@ create table interlock.job_signal (
 
 create index job_signal_by_position on interlock.job_signal (namespace, position);
 
--- How many fetched jobs hold a limit's key. This row is locked before anything under the key is counted or changed.
+-- How many fetched jobs hold a limit's key. This row is locked before anything under the key is counted or changed, by
+-- fetches and by reservations. shared: reservations may use the key, so a fetch has to count them. free_since: since when a
+-- key with waiting reservations has had room. override_count, override_per: the figure that a person set for the key.
 -- figures: how many of them have which "max_count/per"; null while all have the same, which is then in max_count and per.
 -- wake_at: when a rate lets the first waiting job start.
 create table interlock.job_limit (
@@ -188,6 +190,10 @@ create table interlock.job_limit (
     max_count      integer,
     taken     integer not null default 0,
     figures   jsonb,
+    shared    boolean not null default false,
+    free_since bigint,
+    override_count integer,
+    override_per bigint,
     primary key (namespace, key)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 

@@ -141,6 +141,10 @@ class LimitQueries(Queries, package=_PACKAGE, files=("limits", "limit_views")):
     key_status: str
     room: str
     quotas: str
+    override: str
+    key_jobs: str
+    jobs_ahead: str
+    place: str
     start_times: str
     add_start: str
     starts_after: str

@@ -74,3 +74,50 @@ select key from interlock_job_wake where namespace = :namespace and at <= :now o
 -- name: delete_wake
 -- Clear when a limit's queue may move.
 delete from interlock_job_wake where namespace = :namespace and key = :key
+
+-- name: reserved
+-- Read whether reservations use a key, and the figure that a person set for it or for all keys of its limit.
+select exists (select 1 from interlock_limit_use u where u.namespace = :namespace and u.key = :key)
+       or exists (select 1 from interlock_limit_start t where t.namespace = :namespace and t.key = :key),
+       (select o.max_count from interlock_limit_override o
+        where o.namespace = :namespace and o.name in (:key, :name) order by o.name = :key desc limit 1),
+       (select o.per from interlock_limit_override o
+        where o.namespace = :namespace and o.name in (:key, :name) order by o.name = :key desc limit 1)
+
+-- name: reservations_of_key
+-- Select the live reservations on a key, in the order of their turns.
+select r.mark, r.started, r.at, r.wait_kind = 1 /* slot */ and r.waits_for = u.key, u.max_count, u.per,
+       cast(round(s.expires_at * 1000000) as integer)
+from interlock_limit_use u
+join interlock_limit_reservation r on r.ticket = u.ticket
+join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now_s
+where u.namespace = :namespace and u.key = :key and (r.started or :now <= max(r.last_asked, r.at) + :stale)
+order by r.turn
+
+-- name: reserved_starts
+-- Select the starts of reservations that a key's rate or cooldown counts, in order.
+select at from interlock_limit_start where namespace = :namespace and key = :key order by at
+
+-- name: reserved_free_since
+-- Read since when a key with waiting reservations has had room.
+select free_since from interlock_limit_key where namespace = :namespace and key = :key
+
+-- name: set_reserved_free_since
+-- Record since when a key with waiting reservations has had room.
+insert into interlock_limit_key (namespace, key, free_since) values (:namespace, :key, :now)
+on conflict (namespace, key) do update set free_since = :now
+
+-- name: start_times
+-- Select the starts of a key's jobs after a time, in order.
+select at from interlock_job_limit_start where namespace = :namespace and key = :key and at > :after order by at
+
+-- name: served_kinds
+-- Select the kinds that a live worker takes.
+select k.id
+from interlock_job_kind k
+where k.namespace = :namespace and exists (
+    select 1 from interlock_job_worker x
+    join interlock_session s on s.namespace = x.namespace and s.id = x.session and s.expires_at > :now_s
+    where x.namespace = :namespace and x.ended_at is null
+      and exists (select 1 from json_each(x.queues) q where q.value = k.queue)
+      and exists (select 1 from json_each(x.names) n where n.value = k.name))

@@ -99,6 +99,13 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     set_wake: str
     wakes_due: str
     delete_wake: str
+    reserved: str
+    reservations_of_key: str
+    reserved_starts: str
+    reserved_free_since: str
+    set_reserved_free_since: str
+    start_times: str
+    served_kinds: str
 
     # job_versions.sql
     any_unreadable: str

@@ -4,7 +4,7 @@ select expires_at > :now, host, pid, program from interlock_session where namesp
 
 -- name: reservation
 -- Read a reservation by its owner, and whether it went stale because its owner no longer asks.
-select ticket, turn, caller, session, asked_at, at, started, wait_kind, waits_for,
+select ticket, turn, mark, caller, session, asked_at, at, started, wait_kind, waits_for,
        not started and :now_us > max(last_asked, at) + :stale
 from interlock_limit_reservation
 where namespace = :namespace and owner = :owner
@@ -12,8 +12,8 @@ where namespace = :namespace and owner = :owner
 -- name: add_reservation
 -- Add a reservation.
 insert into interlock_limit_reservation
-    (turn, namespace, owner, caller, session, asked_at, last_asked, at, started, wait_kind, waits_for)
-values (:turn, :namespace, :owner, :caller, :session, :now_us, :now_us, :at, :started, :wait_kind, :waits_for)
+    (turn, mark, namespace, owner, caller, session, asked_at, last_asked, at, started, wait_kind, waits_for)
+values (:turn, (select last from interlock_job_number where what = 'position'), :namespace, :owner, :caller, :session, :now_us, :now_us, :at, :started, :wait_kind, :waits_for)
 returning ticket
 
 -- name: update_reservation
@@ -88,9 +88,42 @@ join interlock_limit_reservation r on r.ticket = u.ticket
 join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
 where u.namespace = :namespace and u.key = :key and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
 
+-- name: override
+-- Read the figure that a person set for a key, or else for all keys of its limit.
+select max_count, per from interlock_limit_override
+where namespace = :namespace and name in (:key, :name)
+order by name = :key desc
+limit 1
+
+-- name: key_jobs
+-- Select the capacities and periods that fetched jobs declare for a key, and how many jobs declare each.
+select max_count, per, count(*) from interlock_job_use where namespace = :namespace and key = :key group by max_count, per
+
+-- name: jobs_ahead
+-- Count the jobs in a key's queue up to a number, of kinds that a live worker takes; a thousand at most.
+select count(*)
+from (
+    select 1
+    from interlock_job_kind k
+    cross join interlock_job_limit_wait w on w.namespace = :namespace and w.key = :key and w.kind = k.id and w.ticket <= :mark
+    where k.namespace = :namespace
+      and exists (
+          select 1 from interlock_job_worker x
+          join interlock_session s on s.namespace = x.namespace and s.id = x.session and s.expires_at > :now
+          where x.namespace = :namespace and x.ended_at is null
+            and exists (select 1 from json_each(x.queues) q where q.value = k.queue)
+            and exists (select 1 from json_each(x.names) n where n.value = k.name))
+    limit 1000)
+
+-- name: place
+-- Read the ticket, the turn and the mark of a waiting reservation.
+select ticket, turn, mark from interlock_limit_reservation where namespace = :namespace and owner = :owner
+
 -- name: start_times
--- Select when starts on a key happened and when reservations will start, in order.
+-- Select when starts on a key happened and when reservations will start, in order. Jobs start at the given time at the latest.
 select at from interlock_limit_start where namespace = :namespace and key = :key and at > :after
+union all
+select at from interlock_job_limit_start where namespace = :namespace and key = :key and at > :after
 union all
 select r.at
 from interlock_limit_use u
@@ -108,8 +141,9 @@ values (:namespace, :key, :now_us, :ticket, :counts_until, :owner, :caller, :ses
         :asked_at)
 
 -- name: starts_after
--- Count the starts on a key after a time.
-select count(*) from interlock_limit_start where namespace = :namespace and key = :key and at > :after
+-- Count the starts on a key after a time, those of jobs included.
+select (select count(*) from interlock_limit_start where namespace = :namespace and key = :key and at > :after)
+       + (select count(*) from interlock_job_limit_start where namespace = :namespace and key = :key and at > :after)
 
 -- name: delete_old_starts
 -- Delete a key's starts that no longer count.
@@ -160,7 +194,7 @@ group by r.ticket
 -- name: first_waiting
 -- Select the first waiters of a key, as many as there is room for.
 with live as (
-    select r.turn, r.owner, r.session, r.started, u.max_count, u.per, r.wait_kind = 1 /* slot */ and r.waits_for = u.key as waiting
+    select r.turn, r.owner, r.session, r.wait_kind = 1 /* slot */ and r.waits_for = u.key as waiting
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
     join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
@@ -169,10 +203,11 @@ with live as (
 select owner, session from live
 where waiting
 order by turn
-limit (select max(0, coalesce(min(case when per = 0 then max_count end), 1000) - coalesce(sum(started), 0)) from live)
+limit :free
 
 -- name: turns
--- In how many seconds each waiting reservation of a session should ask again.
+-- In how many seconds each waiting reservation of a session should ask again. For keys that jobs use or whose figure is
+-- overridden this is not known here: their waiters have a null and the key.
 with mine as (
     select r.owner, r.at, r.wait_kind, r.waits_for
     from interlock_limit_reservation r
@@ -203,21 +238,28 @@ waiting as (
     from live
     where waiting
 ),
+shared as (
+    select l.key from (select distinct key from live) l
+    where exists (select 1 from interlock_job_use x where x.namespace = :namespace and x.key = l.key)
+       or exists (select 1 from interlock_job_limit_wait x where x.namespace = :namespace and x.key = l.key)
+       or exists (select 1 from interlock_limit_override x where x.namespace = :namespace)
+),
 due as (
     select waiting.owner,
-           case when waiting.ahead < room.free then 0
+           case when waiting.key in (select key from shared) then null
+                when waiting.ahead < room.free then 0
                 else min(waiting.ends_at, room.ends_at,
                          case when room.free > 0 then
                              (coalesce(room.free_since, 0) + (waiting.ahead - room.free + 1) * :turn) / 1e6
                          else 9e18 end) - :now
-           end as due_in
+           end as due_in, waiting.key
     from waiting
     join room on room.key = waiting.key
     where waiting.session = :session
     union all
-    select owner, (at - :now_us) / 1e6 from mine where wait_kind <> 1 /* slot */
+    select owner, (at - :now_us) / 1e6, null from mine where wait_kind <> 1 /* slot */
 )
-select owner, due_in from due
+select owner, due_in, key from due
 order by max(due_in, 0), random()
 limit 1000
 

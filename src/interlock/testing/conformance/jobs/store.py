@@ -19,6 +19,7 @@ from interlock.testing.conformance.jobs.people import PeopleConformance
 from interlock.testing.conformance.jobs.races import JobRaceConformance
 from interlock.testing.conformance.jobs.refusals import RefusalConformance
 from interlock.testing.conformance.jobs.runs import RunConformance
+from interlock.testing.conformance.jobs.shared_limits import SharedLimitConformance
 from interlock.testing.conformance.jobs.storms import StormConformance
 from interlock.testing.conformance.jobs.suspects import SuspectConformance
 from interlock.testing.conformance.jobs.transactions import TransactionConformance
@@ -40,6 +41,7 @@ class JobStoreConformance(
     AcknowledgingConformance,
     JobSlotConformance,
     JobPaceConformance,
+    SharedLimitConformance,
     CrashConformance,
     RefusalConformance,
     SuspectConformance,

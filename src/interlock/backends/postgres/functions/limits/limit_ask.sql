@@ -23,9 +23,14 @@ declare
     pace_keys text[] := '{}';
     pace_mosts integer[] := '{}';
     pace_pers bigint[] := '{}';
+    pace_jobs integer[] := '{}';
     slot_keys text[] := '{}';
     frees integer[] := '{}';
     aheads integer[] := '{}';
+    jobs_aheads integer[] := '{}';
+    jobs_taken integer[] := '{}';
+    jobs record;
+    line integer;
     ends timestamptz[] := '{}';
     my_ticket bigint;
     my_at bigint;
@@ -57,7 +62,7 @@ begin
     mine := me.ticket is not null;
     if mine and me.keys <> keys then
         -- Its limits are those of its first request. Keys are locked in order.
-        perform from interlock.limit_key k where k.namespace = p_namespace and k.key = any (me.keys) for update nowait;
+        perform from interlock.job_limit k where k.namespace = p_namespace and k.key = any (me.keys) for update nowait;
     end if;
     if mine and me.stale then
         delete from interlock.limit_use u where u.namespace = p_namespace and u.owner = p_owner;
@@ -73,6 +78,7 @@ begin
     my_asked := case when mine then me.asked_at else now_us end;
 
     -- The state of each key, without this reservation.
+    perform interlock.limit_settle(p_namespace, keys, now_is, fresh);
     longest := pers;
     for i in 1 .. cardinality(keys) loop
         loop
@@ -92,33 +98,57 @@ begin
             waits_for := keys[i];
             return;
         end if;
-        if s.live > 0
-           and (s.least_most, s.most_most, s.least_per, s.most_per) is distinct from (mosts[i], mosts[i], pers[i], pers[i])
-        then
-            if differs = '' then
-                differs := keys[i];
-            end if;
-            longest[i] := greatest(s.most_per, pers[i]);
-            for figure in
-                select distinct u.max_count, u.per from interlock.limit_uses(p_namespace, keys[i], now_is, fresh) u
-                where u.live and u.owner <> p_owner and u.per > 0 and (u.max_count, u.per) <> (mosts[i], pers[i])
-            loop
+        jobs := interlock.limit_jobs(p_namespace, keys[i], my_ticket, now_is);
+        if jobs.override_count is not null then
+            longest[i] := jobs.override_per;
+            s.slots := case when jobs.override_per = 0 then jobs.override_count end;
+            if jobs.override_per > 0 then
                 pace_keys := pace_keys || keys[i];
-                pace_mosts := pace_mosts || figure.max_count;
-                pace_pers := pace_pers || figure.per;
-            end loop;
-        end if;
-        if pers[i] > 0 then
-            pace_keys := pace_keys || keys[i];
-            pace_mosts := pace_mosts || mosts[i];
-            pace_pers := pace_pers || pers[i];
+                pace_mosts := pace_mosts || jobs.override_count;
+                pace_pers := pace_pers || jobs.override_per;
+                pace_jobs := pace_jobs || jobs.ahead;
+            end if;
         else
-            s.slots := least(s.slots, mosts[i]);
+            if s.live > 0
+               and (s.least_most, s.most_most, s.least_per, s.most_per) is distinct from (mosts[i], mosts[i], pers[i], pers[i])
+               or jobs.mosts <> '{}' and (jobs.mosts, jobs.pers) <> (array[mosts[i]], array[pers[i]])
+            then
+                if differs = '' then
+                    differs := keys[i];
+                end if;
+                for figure in
+                    select u.max_count, u.per from interlock.limit_uses(p_namespace, keys[i], now_is, fresh) u
+                    where u.live and u.owner <> p_owner and (u.max_count, u.per) <> (mosts[i], pers[i])
+                    union
+                    select u.max_count, u.per from unnest(jobs.mosts, jobs.pers) as u (max_count, per)
+                    where (u.max_count, u.per) <> (mosts[i], pers[i])
+                loop
+                    longest[i] := greatest(longest[i], figure.per);
+                    if figure.per = 0 then
+                        s.slots := least(s.slots, figure.max_count);
+                    else
+                        pace_keys := pace_keys || keys[i];
+                        pace_mosts := pace_mosts || figure.max_count;
+                        pace_pers := pace_pers || figure.per;
+                        pace_jobs := pace_jobs || jobs.ahead;
+                    end if;
+                end loop;
+            end if;
+            if pers[i] > 0 then
+                pace_keys := pace_keys || keys[i];
+                pace_mosts := pace_mosts || mosts[i];
+                pace_pers := pace_pers || pers[i];
+                pace_jobs := pace_jobs || jobs.ahead;
+            else
+                s.slots := least(s.slots, mosts[i]);
+            end if;
         end if;
         if s.slots is not null then
             slot_keys := slot_keys || keys[i];
-            frees := frees || (s.slots - s.started);
+            frees := frees || (s.slots - s.started - jobs.taken);
             aheads := aheads || s.ahead;
+            jobs_aheads := jobs_aheads || jobs.ahead;
+            jobs_taken := jobs_taken || jobs.taken;
             ends := ends || coalesce(s.ends_at, 'infinity');
         end if;
     end loop;
@@ -133,7 +163,9 @@ begin
     if mine and my_at <= now_us then
         for i in 1 .. cardinality(pace_keys) loop
             if (select count(*) from interlock.limit_start t
-                where t.namespace = p_namespace and t.key = pace_keys[i] and t.at > now_us - pace_pers[i]) >= pace_mosts[i]
+                where t.namespace = p_namespace and t.key = pace_keys[i] and t.at > now_us - pace_pers[i])
+               + (select count(*) from interlock.job_limit_start t
+                  where t.namespace = p_namespace and t.key = pace_keys[i] and t.at > now_us - pace_pers[i]) >= pace_mosts[i]
             then
                 my_at := null;
             end if;
@@ -147,7 +179,8 @@ begin
             moved := false;
             for i in 1 .. cardinality(pace_keys) loop
                 fit := interlock.limit_fit(
-                    p_namespace, pace_keys[i], pace_mosts[i], pace_pers[i], my_at, my_ticket, now_is, fresh);
+                    p_namespace, pace_keys[i], pace_mosts[i], pace_pers[i], my_at, my_ticket, pace_jobs[i], now_is,
+                    fresh);
                 if fit > my_at then
                     my_at := fit;
                     new_waits_for := pace_keys[i];
@@ -167,21 +200,33 @@ begin
     else
         -- Its slots: it queues under the first key that has no room.
         for i in 1 .. cardinality(slot_keys) loop
-            continue when frees[i] > aheads[i];
+            -- Jobs that wait alone record no time: their turn begins with the first reservation behind them. All jobs
+            -- together count for the free slots at most, so that jobs that no worker starts delay it by one turn.
+            if not mine and jobs_aheads[i] > 0 and aheads[i] = 0 then
+                update interlock.job_limit k set free_since = now_us
+                where k.namespace = p_namespace and k.key = slot_keys[i];
+            end if;
+            line := aheads[i] + least(jobs_aheads[i], greatest(frees[i], 0));
+            continue when frees[i] > line;
             turn_at := null;
             if frees[i] > 0 then
-                select k.free_since + (aheads[i] - frees[i] + 1) * p_turn into turn_at
-                from interlock.limit_key k where k.namespace = p_namespace and k.key = slot_keys[i];
+                select coalesce(k.free_since, 0) + (line - frees[i] + 1) * p_turn into turn_at
+                from interlock.job_limit k where k.namespace = p_namespace and k.key = slot_keys[i];
                 continue when turn_at <= now_us;
             end if;
             new_wait_kind := 1;
             new_waits_for := slot_keys[i];
             waits_for := slot_keys[i];
-            ahead := aheads[i];
+            ahead := aheads[i] + jobs_aheads[i];
             if ends[i] < 'infinity' then
                 recheck_in := greatest(0, extract(epoch from ends[i] - now_is));
             end if;
             recheck_in := least(recheck_in, (turn_at - now_us) / 1e6);
+            if jobs_taken[i] > 0 and aheads[i] = 0 then
+                -- An acknowledgement that runs at the same time does not see this reservation and notifies nobody.
+                recheck_in := least(
+                    recheck_in, case when mine and me.wait_kind = 1 and me.waits_for = waits_for then 1 else 0.1 end);
+            end if;
             exit;
         end loop;
         if new_wait_kind = 0 and p_start then
@@ -196,9 +241,10 @@ begin
             if cardinality(slot_keys) > 0 then
                 new_wait_kind := 1;
                 new_waits_for := slot_keys[1];
-                since := now_us - greatest(0, aheads[1] - frees[1] + 1) * p_turn;
-                update interlock.limit_key k set free_since = since
-                where k.namespace = p_namespace and k.key = new_waits_for and k.free_since < since;
+                line := aheads[1] + least(jobs_aheads[1], greatest(frees[1], 0));
+                since := now_us - greatest(0, line - frees[1] + 1) * p_turn;
+                update interlock.job_limit k set free_since = since
+                where k.namespace = p_namespace and k.key = new_waits_for and coalesce(k.free_since, 0) < since;
             end if;
         end if;
     end if;
@@ -213,7 +259,7 @@ begin
         set last_asked = now_us, at = my_at, started = answer = 'started', wait_kind = new_wait_kind, waits_for = new_waits_for
         where u.namespace = p_namespace and u.owner = p_owner;
     else
-        my_ticket := nextval('interlock.limit_ticket');
+        my_ticket := nextval('interlock.job_ticket');
         insert into interlock.limit_use
             (namespace, key, ticket, owner, caller, session, max_count, per, asked_at, last_asked, at, started, wait_kind, waits_for)
         select p_namespace, x.key, my_ticket, p_owner, p_caller, p_session, x.max_count, x.per, now_us, now_us, my_at,
@@ -232,11 +278,18 @@ begin
                    x.pid, x.program, mosts[i], pers[i], my_asked
             from interlock.session x where x.namespace = p_namespace and x.id = p_session;
         end loop;
+        for i in 1 .. cardinality(slot_keys) loop
+            -- Jobs may have freed more than one slot unnoticed.
+            if jobs_taken[i] > 0 and frees[i] > 1 then
+                perform interlock.limit_notify_next(p_namespace, slot_keys[i], '', now_is, fresh);
+            end if;
+        end loop;
     else
         -- What was reserved for it under the key it queued for before is available to those behind it; and those ahead
         -- of it may not know that there is room.
         if mine and me.wait_kind = 1 and me.waits_for <> new_waits_for then
             perform interlock.limit_notify_next(p_namespace, me.waits_for, '', now_is, fresh);
+            perform interlock.limit_wake_jobs(p_namespace, array[me.waits_for]);
         end if;
         if turn_at is not null and new_wait_kind = 1 and begins_at is null then
             perform interlock.limit_notify_next(p_namespace, new_waits_for, '', now_is, fresh);

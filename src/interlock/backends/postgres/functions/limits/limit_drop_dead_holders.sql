@@ -7,26 +7,29 @@ as $$
 declare
     was record;
     remains record;
+    before bigint;
+    after bigint;
 begin
     select min(u.max_count) filter (where u.per = 0) as slots, count(*) filter (where u.started) as started,
            coalesce(bool_or(u.waiting), false) as awaited, max(u.ends_at) filter (where u.dead) as last_death,
            array_agg(u.ends_at order by u.ends_at nulls first) filter (where u.dead and u.started) as deaths
     into was from interlock.limit_uses(p_namespace, p_key, p_now, 0) u;
+    before := interlock.limit_free(p_namespace, p_key, p_now, null);
     delete from interlock.limit_use u
     where u.namespace = p_namespace and u.key = p_key
       and not exists (
           select from interlock.session s
           where s.namespace = u.namespace and s.id = u.session and s.expires_at > p_now);
-    if was.awaited and was.started >= was.slots then
+    perform interlock.limit_wake_jobs(p_namespace, array[p_key]);
+    after := interlock.limit_free(p_namespace, p_key, p_now, null);
+    if was.awaited and before <= 0 and after > 0 then
         select min(u.max_count) filter (where u.per = 0) as slots, count(*) filter (where u.started) as started
         into remains from interlock.limit_use u where u.namespace = p_namespace and u.key = p_key;
-        if remains.slots is null or remains.started < remains.slots then
-            update interlock.limit_key k
-            set free_since = interlock.micros(coalesce(
-                case when remains.slots = was.slots then was.deaths[was.started - was.slots + 1] else was.last_death end,
-                'epoch'))
-            where k.namespace = p_namespace and k.key = p_key;
-        end if;
+        update interlock.job_limit k
+        set free_since = interlock.micros(coalesce(
+            case when after - before = was.started - remains.started then was.deaths[1 - before] else was.last_death end,
+            'epoch'))
+        where k.namespace = p_namespace and k.key = p_key;
     end if;
 end
 $$;

@@ -28,11 +28,16 @@ begin
     if not coalesce(interlock.session_expiry(p_namespace, p_session) > now_is, false) then
         return;
     end if;
+    perform interlock.limit_settle(p_namespace, keys, now_is, fresh);
     -- Room is counted by rows here; null where the queue is empty.
     for i in 1 .. cardinality(keys) loop
-        select case when bool_or(u.wait_kind = 1 and u.waits_for = u.key)
-                    then coalesce(min(u.max_count) filter (where u.per = 0), 1000) - count(*) filter (where u.started) end
-        into room from interlock.limit_use u where u.namespace = p_namespace and u.key = keys[i];
+        room := null;
+        if exists (
+            select from interlock.limit_use u
+            where u.namespace = p_namespace and u.key = keys[i] and u.wait_kind = 1 and u.waits_for = u.key)
+        then
+            room := interlock.limit_free(p_namespace, keys[i], now_is, null);
+        end if;
         rooms := rooms || room;
     end loop;
     with removed as (
@@ -46,12 +51,12 @@ begin
     if gone.kept then
         answer := case when gone.started then 'finished' else 'left' end;
     end if;
+    perform interlock.limit_wake_jobs(p_namespace, keys);
     for i in 1 .. cardinality(keys) loop
         continue when rooms[i] is null;
-        select coalesce(min(u.max_count) filter (where u.per = 0), 1000) - count(*) filter (where u.started)
-        into room from interlock.limit_use u where u.namespace = p_namespace and u.key = keys[i];
+        room := interlock.limit_free(p_namespace, keys[i], now_is, null);
         if rooms[i] <= 0 and room > 0 then
-            update interlock.limit_key k set free_since = interlock.micros(now_is)
+            update interlock.job_limit k set free_since = interlock.micros(now_is)
             where k.namespace = p_namespace and k.key = keys[i];
         end if;
         next_owners := next_owners || interlock.limit_notify_next(p_namespace, keys[i], p_session, now_is, fresh);

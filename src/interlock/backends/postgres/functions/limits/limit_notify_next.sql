@@ -10,8 +10,7 @@ declare
     next_one record;
     own text[] := '{}';
 begin
-    select coalesce(min(u.max_count) filter (where u.per = 0), 1000) - count(*) filter (where u.started) into free
-    from interlock.limit_uses(p_namespace, p_key, p_now, p_fresh) u where u.live;
+    free := interlock.limit_free(p_namespace, p_key, p_now, p_fresh);
     if free > 0 then
         for next_one in
             select u.owner, u.session from interlock.limit_uses(p_namespace, p_key, p_now, p_fresh) u

@@ -12,6 +12,7 @@ begin
     for used in
         select distinct u.key from interlock.limit_use u where u.namespace = p_namespace and u.session = p_session
     loop
+        perform interlock.limit_wake_jobs(p_namespace, array[used]);
         perform interlock.limit_notify_next(p_namespace, used, p_session, now_is, interlock.micros(now_is) - p_stale);
     end loop;
 end

@@ -16,7 +16,7 @@ begin
         where u.namespace = p_namespace and (s.expires_at is null or s.expires_at <= now_is)
         limit 1000
     loop
-        perform from interlock.limit_key k
+        perform from interlock.job_limit k
         where k.namespace = p_namespace and k.key = gone.key for update skip locked;
         if found then
             perform interlock.limit_drop_dead_holders(p_namespace, gone.key, now_is);
@@ -29,12 +29,13 @@ begin
         group by u.owner limit 1000
     loop
         select array_agg(x.key) into locked from (
-            select k.key from interlock.limit_key k
+            select k.key from interlock.job_limit k
             where k.namespace = p_namespace and k.key = any (gone.keys) for update skip locked) x;
         if cardinality(locked) = cardinality(gone.keys) then
             delete from interlock.limit_use u
             where u.namespace = p_namespace and u.owner = gone.owner and not u.started
               and greatest(u.last_asked, u.at) < now_us - p_stale;
+            perform interlock.limit_wake_jobs(p_namespace, gone.keys);
             swept := swept + 1;
         end if;
     end loop;
@@ -46,16 +47,20 @@ begin
     swept := swept + removed;
     -- In two steps: rows that were added before the key was locked are visible only after that.
     select array_agg(x.key) into locked from (
-        select k.key from interlock.limit_key k
-        where k.namespace = p_namespace
+        select k.key from interlock.job_limit k
+        where k.namespace = p_namespace and k.shared
           and not exists (select from interlock.limit_use u where u.namespace = k.namespace and u.key = k.key)
           and not exists (select from interlock.limit_start t where t.namespace = k.namespace and t.key = k.key)
         limit 1000 for update skip locked) x;
-    delete from interlock.limit_key k
+    update interlock.job_limit k set shared = false
     where k.namespace = p_namespace and k.key = any (locked)
       and not exists (select from interlock.limit_use u where u.namespace = k.namespace and u.key = k.key)
       and not exists (select from interlock.limit_start t where t.namespace = k.namespace and t.key = k.key);
     get diagnostics removed = row_count;
+    delete from interlock.job_limit k
+    where k.namespace = p_namespace and k.key = any (locked) and not k.shared and k.taken = 0 and k.wake_at is null
+      and not exists (select from interlock.job_limit_wait w where w.key = k.key and w.namespace = k.namespace)
+      and not exists (select from interlock.job_slot_freed f where f.namespace = k.namespace and f.key = k.key);
     return swept + removed;
 end
 $$;

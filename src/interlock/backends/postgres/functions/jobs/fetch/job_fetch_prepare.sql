@@ -33,9 +33,10 @@ begin
         end if;
     end if;
     if freed or wake_at <= state.now then
-        select f.locked, f.pools, f.sorts, f.signalled into done
+        select f.locked, f.pools, f.sorts, f.signalled, f.shared into done
         from interlock.job_release_slots(request.namespace, null, state.now) f;
         state.locked := done.locked;
+        state.checked := done.shared;
         state.now := greatest(state.now, interlock.micros(interlock.now_or(request.clock)));
         signalled := signalled || done.signalled;
         if done.pools is not null then

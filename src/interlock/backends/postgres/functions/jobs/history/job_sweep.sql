@@ -32,11 +32,11 @@ begin
     -- In two steps: rows that were added before the key was locked are visible only after that.
     select array_agg(x.key) into idle from (
         select l.key from interlock.job_limit l
-        where l.namespace = p_namespace and l.taken = 0 and l.wake_at is null
+        where l.namespace = p_namespace and l.taken = 0 and l.wake_at is null and not l.shared
           and not exists (select from interlock.job_limit_wait w where w.key = l.key and w.namespace = l.namespace)
         limit 1000 for update skip locked) x;
     delete from interlock.job_limit l
-    where l.namespace = p_namespace and l.key = any (idle) and l.taken = 0
+    where l.namespace = p_namespace and l.key = any (idle) and l.taken = 0 and not l.shared
       and not exists (select from interlock.job_limit_wait w where w.key = l.key and w.namespace = l.namespace)
       and not exists (select from interlock.job_slot_freed f where f.namespace = l.namespace and f.key = l.key);
     get diagnostics removed = row_count;

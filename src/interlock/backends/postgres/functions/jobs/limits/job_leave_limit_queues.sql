@@ -11,6 +11,7 @@ begin
     select array_agg(distinct gone.key) into keys from gone;
     insert into interlock.job_slot_freed (namespace, key, max_count, per, count)
     select p_namespace, u.key, 0, 0, 0 from unnest(keys) as u (key);
+    perform interlock.limit_notify_waiting(p_namespace, keys, interlock.micros(clock_timestamp()));
     return keys;
 end
 $$;

@@ -26,8 +26,10 @@ begin
             perform pg_advisory_xact_lock(1229870159, hashtext(p_namespace));
         end if;
         if pg_try_advisory_xact_lock(1229870159, hashtext(p_namespace)) then
-            insert into interlock.job_limit (namespace, key)
-            select p_namespace, u.key from unnest(missing) as u (key) on conflict do nothing;
+            insert into interlock.job_limit (namespace, key, override_count, override_per)
+            select p_namespace, u.key, o.max_count, o.per from unnest(missing) as u (key)
+            left join lateral interlock.limit_override_of(p_namespace, u.key) o on true
+            on conflict do nothing;
         end if;
     end if;
     if p_locked = '{}' then

@@ -1,9 +1,10 @@
 -- Count slots that were freed under keys, and make waiting jobs ready there. p_keys null: wherever slots were freed or
--- a rate has room again. pools, sorts: where jobs became ready; signalled: lanes that did.
+-- a rate has room again. pools, sorts: where jobs became ready; signalled: lanes that did. shared: reservations use some of
+-- the keys, so that the next time at which a limit has room may have changed.
 -- planner: index_reads
 create or replace function interlock.job_release_slots(
     p_namespace text, p_keys text[], p_now bigint, out locked text[], out pools text[], out sorts bigint[],
-    out signalled text[]
+    out signalled text[], out shared boolean
 )
 language plpgsql volatile
 as $$
@@ -14,6 +15,8 @@ declare
     freed record;
     one text;
     woken bigint[] := '{}';
+    now_is constant timestamptz := to_timestamp(p_now / 1e6);
+    shared_keys text[];
 begin
     locked := p_keys;
     if p_keys is null then
@@ -41,6 +44,15 @@ begin
         numbers := array(
             select x.number from interlock.job_slot_freed x
             where x.namespace = p_namespace and x.key = any (freed_keys) order by x.number limit 1000);
+    end if;
+    shared_keys := array(
+        select u.key from unnest(locked) as u (key)
+        cross join lateral (
+            select l.shared from interlock.job_limit l where l.namespace = p_namespace and l.key = u.key limit 1
+        ) l where l.shared);
+    shared := shared_keys <> '{}';
+    if shared then
+        perform interlock.limit_settle(p_namespace, shared_keys, now_is, p_now - interlock.limit_stale());
     end if;
     for freed in
         with gone as (

@@ -1,5 +1,6 @@
 -- Take slots for jobs that have no other limit, all of them at once, if no job is queued and slots are plenty. counts:
--- how many under each key. Otherwise nothing is changed. The caller has locked the keys.
+-- how many under each key. Otherwise nothing is changed, also if reservations use a key or a person has set its figure. The
+-- caller has locked the keys.
 -- planner: caller
 create or replace function interlock.job_take_slots(
     p_namespace text, p_keys text[], p_mosts integer[], p_at_once integer, p_now bigint,
@@ -16,7 +17,7 @@ begin
     into tids, mosts, numbers, taken, counts
     from (
         select l.tid, u.key, u.count, u.max_count,
-               u.max_count = u.highest and l.figures is null and coalesce(l.per, 0) = 0
+               u.max_count = u.highest and not l.special and l.figures is null and coalesce(l.per, 0) = 0
                and (l.taken = 0 or l.max_count = u.max_count)
                and u.count <= least(u.max_count - l.taken, greatest(p_at_once, (u.max_count - l.taken) / 2))
                and not l.waited_for as simple
@@ -26,6 +27,7 @@ begin
         ) u
         cross join lateral (
             select k.ctid as tid, k.taken, k.max_count, k.per, k.figures,
+                   k.shared or k.override_count is not null as special,
                    exists (select from interlock.job_limit_wait w where w.key = k.key and w.namespace = p_namespace) as waited_for
             from interlock.job_limit k where k.namespace = p_namespace and k.key = u.key limit 1
         ) l

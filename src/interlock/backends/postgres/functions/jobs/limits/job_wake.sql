@@ -13,8 +13,11 @@ declare
     line_name text := '';
     last bigint;
     w record;
+    r record;
     room integer;
     fit bigint;
+    kept integer;
+    plans_until bigint;
     max_count integer;
     per bigint;
     place integer;
@@ -34,13 +37,21 @@ begin
             order by x.ticket limit 1000
         loop
             if (w.max_count, w.per) is distinct from (max_count, per) then
-                select r.room, r.fit_at into room, fit from interlock.job_limit_room(p_namespace, p_key, w.max_count, w.per, p_now) r;
+                r := interlock.job_limit_room(p_namespace, p_key, w.max_count, w.per, p_now);
+                room := r.room;
+                fit := r.fit_at;
                 max_count := w.max_count;
                 per := w.per;
                 last := null;
             end if;
-            if place >= room then
-                wake := least(wake, fit);
+            kept := 0;
+            plans_until := null;
+            if r.rivals <> '{}' or r.plan_ats is not null then
+                select b.kept, b.plans_until into kept, plans_until from interlock.job_limit_blocked(
+                    p_namespace, p_key, w.ticket, p_now, r.rivals, r.plan_tickets, r.plan_ats, r.pace_mosts, r.pace_pers) b;
+            end if;
+            if place + kept >= room or plans_until is not null then
+                wake := least(wake, fit, plans_until, r.opens_at);
                 exit;
             end if;
             place := place + 1;

@@ -1,0 +1,366 @@
+"""One limit for jobs and for reservations: what either side takes counts for the other, in the order of asking."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.ports.jobs import JobState, Outcome
+from interlock.ports.limits import TURN_SECONDS
+from interlock.testing.conformance.jobs.driver import SESSION, JobSuite, near, pace, slots
+from interlock.testing.conformance.limits.driver import LimitDriver
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from interlock.testing.conformance.jobs.driver import JobDriver
+
+__all__ = ["SharedLimitConformance"]
+
+
+class SharedLimitConformance(JobSuite):
+    """Jobs and reservations under one key never exceed it together, and neither starves the other."""
+
+    @asynccontextmanager
+    async def both(self, url: str) -> AsyncIterator[tuple[JobDriver, LimitDriver]]:
+        """Drivers of both sides of one store. Session ``a`` is a worker for jobs named ``n`` in queue ``q``."""
+        async with self.job_driver(url) as jobs:
+            await jobs.jobs.register_worker("a", ["q"], ["n"], 10)
+            yield jobs, LimitDriver(jobs.store, jobs.clock)
+
+    # -- slots -----------------------------------------------------------------------------------------------------
+
+    async def test_jobs_get_only_the_slots_that_reservations_leave(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", slots(3))
+            await r.started("c1", slots(3))
+            ids = [await b.add(uses=(slots(3),)) for _ in range(3)]
+
+            assert await b.ids() == ids[:1]
+            assert await b.states(*ids[1:]) == [JobState.WAITING] * 2
+
+    async def test_reservations_get_only_the_slots_that_jobs_leave(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            for _ in range(2):
+                await b.add(uses=(slots(3),))
+            assert len(await b.fetch()) == 2
+
+            await r.started("b1", slots(3))
+            turn = await r.waits("c1", slots(3))
+            assert (turn.key, turn.at) == ("k", None)
+
+    async def test_slots_that_were_acknowledged_before_the_first_reservation_are_free(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await b.add(uses=(slots(1),))
+            await b.done(await b.one())
+
+            await r.started("b1", slots(1))
+
+    async def test_an_acknowledgement_lets_the_first_reservation_start(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await b.add(uses=(slots(1),))
+            job = await b.one()
+            await r.waits("b1", slots(1))
+            await r.waits("c1", slots(1))
+            assert (await r.limits.turns("b", ())).owners == ()
+            await b.done(job)
+
+            assert (await r.limits.turns("b", ())).owners == ("b1",)
+            await r.waits("c1", slots(1))
+            await r.started("b1", slots(1))
+
+    @pytest.mark.parametrize("outcome", list(Outcome))
+    async def test_every_end_of_a_job_frees_its_slot_for_a_reservation(self, store_url: str, outcome: Outcome) -> None:
+        async with self.both(store_url) as (b, r):
+            await b.add(uses=(slots(1),))
+            job = await b.one()
+            await r.waits("b1", slots(1))
+            await b.end(job, outcome, delay=30.0, error="no")
+
+            await r.started("b1", slots(1))
+
+    async def test_a_finished_reservation_makes_the_first_waiting_job_ready(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", slots(1))
+            ids = [await b.add(uses=(slots(1),)) for _ in range(2)]
+            assert await b.ids() == []
+            await r.finish("b1")
+
+            assert await b.ids() == ids[:1]
+            assert await b.ids() == []
+
+    async def test_a_dead_session_frees_the_slots_of_its_reservations_for_jobs(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", slots(1))
+            job = await b.add(uses=(slots(1),))
+            batch = await b.batch()
+            assert list(batch.jobs) == []
+            assert batch.recheck_in <= SESSION + 0.1, "nobody says when a session has expired"
+            await b.let_pass(SESSION + 1, "a", "c")
+
+            assert await b.ids() == [job]
+
+    async def test_an_ended_session_frees_the_slots_of_its_reservations_for_jobs(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", slots(1))
+            job = await b.add(uses=(slots(1),))
+            assert await b.ids() == []
+            await b.store.sessions.end("b")
+
+            assert await b.ids() == [job]
+
+    async def test_a_rescue_frees_the_slots_of_jobs_for_reservations(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await b.add(uses=(slots(1),))
+            await b.one("a")
+            await r.waits("b1", slots(1))
+            await b.crash("a")
+
+            await r.started("b1", slots(1))
+
+    async def test_both_sides_are_served_in_the_order_in_which_they_asked(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b0", slots(1))
+            first = await b.add(uses=(slots(1),))
+            assert await b.ids() == []
+            await r.waits("b1", slots(1))
+            second = await b.add(uses=(slots(1),))
+            assert await b.ids() == []
+            await r.waits("c2", slots(1))
+            await r.finish("b0")
+
+            await r.waits("c2", slots(1))
+            assert (await r.waits("b1", slots(1))).ahead == 1
+            job = await b.one()
+            assert job.id == first
+            await b.done(job)
+            assert await b.ids() == [], "the reservation asked before the second job"
+            await r.waits("c2", slots(1))
+            await r.started("b1", slots(1))
+            await r.finish("b1")
+            await r.waits("c2", slots(1))
+            job = await b.one()
+            assert job.id == second
+            await b.done(job)
+            await r.started("c2", slots(1))
+
+    async def test_newcomers_of_both_sides_stand_behind_the_line(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b0", slots(1))
+            await r.waits("b1", slots(1))
+            await r.finish("b0")
+            newcomer = await b.add(uses=(slots(1),))
+            assert await b.ids() == []
+            await r.started("b1", slots(1))
+            await r.finish("b1")
+            await r.waits("c1", slots(1))
+
+            assert await b.ids() == [newcomer]
+
+    async def test_several_slots_go_to_as_many_of_both_sides(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            for owner in ("b0", "c0"):
+                await r.started(owner, slots(2))
+            ids = [await b.add(uses=(slots(2),))]
+            assert await b.ids() == []
+            await r.waits("b1", slots(2))
+            ids.append(await b.add(uses=(slots(2),)))
+            assert await b.ids() == []
+            await r.finish("b0")
+            await r.finish("c0")
+
+            assert await b.ids() == ids[:1]
+            assert await b.ids() == []
+            await r.started("b1", slots(2))
+
+    async def test_who_does_not_come_for_its_slot_does_not_hold_up_the_other_side(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b0", slots(1))
+            await r.waits("b1", slots(1))
+            job = await b.add(uses=(slots(1),))
+            assert await b.ids() == []
+            await r.finish("b0")
+            batch = await b.batch()
+            assert list(batch.jobs) == []
+            assert batch.recheck_in <= TURN_SECONDS + 0.1
+            await b.let_pass(TURN_SECONDS + 0.1)
+
+            assert await b.ids() == [job]
+
+    async def test_jobs_that_their_worker_does_not_fetch_hold_up_a_reservation_for_one_turn(
+        self, store_url: str
+    ) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b0", slots(1))
+            for _ in range(3):
+                await b.add(uses=(slots(1),))
+            assert await b.ids() == []
+            turn = await r.waits("c1", slots(1))
+            assert turn.ahead == 3
+            await r.finish("b0")
+            await r.waits("c1", slots(1))
+            await b.let_pass(TURN_SECONDS + 0.1)
+
+            await r.started("c1", slots(1))
+
+    async def test_jobs_that_no_live_worker_takes_hold_up_no_reservation(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b0", slots(1))
+            for _ in range(3):
+                await b.add(name="other", uses=(slots(1),))
+            assert await b.ids(names=("other",)) == []
+            await r.waits("c1", slots(1))
+            await r.finish("b0")
+
+            await r.started("c1", slots(1))
+
+    async def test_a_cancelled_job_no_longer_stands_before_a_reservation(self, store_url: str) -> None:
+        from interlock.testing.conformance.driver import ANN
+
+        async with self.both(store_url) as (b, r):
+            await r.started("b0", slots(1))
+            job = await b.add(uses=(slots(1),))
+            assert await b.ids() == []
+            await r.waits("c1", slots(1))
+            await r.finish("b0")
+            await r.waits("c1", slots(1))
+            await b.jobs.cancel(job, ANN)
+
+            await r.started("c1", slots(1))
+
+    async def test_the_smaller_figure_of_either_side_applies(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", slots(2))
+            await b.add(uses=(slots(5),))
+            await b.one()
+            await b.add(uses=(slots(5),))
+            assert await b.ids() == [], "the reservation knows of two"
+            await r.finish("b1")
+
+            assert len(await b.ids()) == 1
+            turn = await r.waits("c1", slots(2))
+            assert turn.differs == "k"
+
+    async def test_all_limits_of_either_side_are_taken_or_none(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", slots(1, "x"))
+            both = await b.add(uses=(slots(1, "x"), slots(1, "y")))
+            assert await b.ids() == []
+            await r.started("c1", slots(1, "y"))
+            await r.finish("b1")
+            assert await b.ids() == []
+            await r.finish("c1")
+
+            assert await b.ids() == [both]
+            await r.waits("c2", slots(1, "w"), slots(1, "y"))
+
+    # -- rates and cooldowns ---------------------------------------------------------------------------------------
+
+    async def test_a_reservation_starts_the_cooldown_of_jobs(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            turn = await r.started("b1", pace(1, 90))
+            await r.finish("b1")
+            job = await b.add(uses=(pace(1, 90),))
+            batch = await b.batch()
+            assert list(batch.jobs) == []
+            assert turn.at is not None
+            assert b.now + batch.recheck_in == near(turn.at + 90, 0.01)
+            await b.let_pass(89)
+            assert await b.ids() == []
+            await b.let_pass(1)
+
+            assert await b.ids() == [job]
+
+    async def test_a_job_starts_the_cooldown_of_reservations(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await b.add(uses=(pace(1, 90),))
+            await b.done(await b.one(start_within=2.0))
+            began = b.now
+            turn = await r.waits("b1", pace(1, 90))
+            assert turn.at == near(began + 92, 0.01), "the job may start until then"
+            await b.let_pass(91)
+            await r.waits("b1", pace(1, 90))
+            await b.let_pass(1.1)
+
+            await r.started("b1", pace(1, 90))
+
+    async def test_a_job_that_was_returned_unstarted_does_not_count(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await b.add(uses=(pace(1, 90),))
+            await b.one("a")
+            await r.waits("b1", pace(1, 90))
+            await b.jobs.return_unstarted("a")
+
+            await r.started("c1", pace(1, 90))
+
+    async def test_a_rate_counts_the_starts_of_both_sides(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", pace(3, 60))
+            for _ in range(3):
+                await b.add(uses=(pace(3, 60),))
+            assert len(await b.fetch()) == 2
+            turn = await r.waits("b2", pace(3, 60))
+            assert turn.at is not None
+            await b.let_pass(61)
+
+            assert len(await b.fetch()) + (await r.turn("b2", pace(3, 60))).started + len(await b.fetch()) == 2
+
+    async def test_jobs_respect_the_planned_start_of_a_reservation_that_asked_before(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", pace(1, 90))
+            turn = await r.waits("b2", pace(1, 90))
+            job = await b.add(uses=(pace(1, 90),))
+            assert await b.ids() == []
+            await b.let_pass(90)
+            assert await b.ids() == [], "it is the reservation's turn"
+            assert turn.at is not None
+            await r.started("b2", pace(1, 90))
+            assert await b.ids() == []
+            await b.let_pass(90)
+
+            assert await b.ids() == [job]
+
+    async def test_a_reservation_is_planned_behind_the_jobs_that_asked_before(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", pace(1, 90))
+            ids = [await b.add(uses=(pace(1, 90),)) for _ in range(2)]
+            assert await b.ids() == []
+            began = b.now
+            turn = await r.waits("c1", pace(1, 90))
+            assert turn.at == near(began + 270, 0.1)
+            got = []
+            for _ in range(2):
+                await b.let_pass(90.01)
+                got += await b.ids()
+            assert got == ids
+            assert not (await r.turn("c1", pace(1, 90))).started
+            await b.let_pass(90.1)
+
+            await r.started("c1", pace(1, 90))
+
+    async def test_a_planned_start_that_nobody_takes_holds_up_jobs_for_one_turn(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", pace(1, 90))
+            await r.waits("b2", pace(1, 90))
+            job = await b.add(uses=(pace(1, 90),))
+            assert await b.ids() == []
+            await b.let_pass(90)
+            assert await b.ids() == []
+            await b.let_pass(TURN_SECONDS + 0.1)
+            batch = await b.batch()
+
+            assert [fetched.id for fetched in batch.jobs] == [job]
+
+    async def test_starts_of_a_dead_session_count_for_jobs(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", pace(1, 90))
+            await b.store.sessions.end("b")
+            job = await b.add(uses=(pace(1, 90),))
+            assert await b.ids() == []
+            await b.let_pass(60, "a", "c")
+            assert await b.ids() == []
+            await b.let_pass(30, "a", "c")
+
+            assert await b.ids() == [job]
