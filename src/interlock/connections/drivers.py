@@ -154,7 +154,7 @@ class _Sqlite3:
 
 
 class _Tuples:
-    """A SQLite connection whose rows are tuples, whatever the caller has made of them."""
+    """A SQLite connection whose rows are tuples, even if the caller has set a row factory."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -57,7 +57,7 @@ Steps: TypeAlias = Generator[Step, Any, T]
 
 
 class EnqueuedInTransaction(NamedTuple):
-    """What a store knows of jobs that it accepted in a transaction which has not been committed yet."""
+    """Jobs that a store has accepted in a transaction which has not been committed yet."""
 
     ids: Sequence[int]
     """In the order of the jobs."""

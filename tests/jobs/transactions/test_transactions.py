@@ -440,7 +440,7 @@ async def test_transactions_that_enqueue_in_opposite_order_never_wait_for_each_o
     transactions = [each.transaction() for each in (connection, other)]
     for each, transaction in zip((connection, other), transactions, strict=True):
         await transaction.start()
-        await each.execute("set local lock_timeout = '1ms'")  # whoever waits for a lock fails
+        await each.execute("set local lock_timeout = '1ms'")  # a statement that waits for a lock fails
     for each, account in ((connection, "a"), (other, "b"), (connection, "b"), (other, "a")):
         await report.enqueue(account, connection=each)
         await app.jobs.enqueue_many(

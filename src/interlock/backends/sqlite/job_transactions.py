@@ -36,7 +36,7 @@ def enqueue_steps(
         rows = rows_of(database)
         ids = rows.numbers("id", len(jobs))
         enqueue(rows, [job._replace(id=id) for job, id in zip(jobs, ids, strict=True)], again=False)  # noqa: A001
-        # A rollback gives the IDs back, and other jobs get them.
+        # After a rollback, other jobs get the same IDs.
         return EnqueuedInTransaction(ids, seconds(rows.now))
 
     accepted: EnqueuedInTransaction = yield Work(run)
