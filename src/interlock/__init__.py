@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from interlock.cursors import Cursor, Cursors
     from interlock.events import Event, Events, GitHub, Hmac, Receipt
     from interlock.jobs import (
+        INJECTED,
         Discard,
         Handle,
         Job,
+        JobEnd,
         Jobs,
         JobState,
         Lanes,
@@ -59,6 +61,8 @@ __all__ = [
     "Job",
     "Handle",
     "JobState",
+    "JobEnd",
+    "INJECTED",
     "Retry",
     "RetryLater",
     "Snooze",
@@ -80,9 +84,11 @@ _MODULES = {
     "interlock.cursors": ("Cursor", "Cursors"),
     "interlock.events": ("Event", "Events", "GitHub", "Hmac", "Receipt"),
     "interlock.jobs": (
+        "INJECTED",
         "Discard",
         "Handle",
         "Job",
+        "JobEnd",
         "Jobs",
         "JobState",
         "Lanes",

@@ -8,7 +8,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, Unpack
 
 from interlock.arguments import checked_url
 from interlock.backends import from_url
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from interlock.arguments import Seconds, Wait
     from interlock.events.handler import EventDecorator, IgnoreRule
     from interlock.events.source import Source
-    from interlock.jobs import Outcome
+    from interlock.jobs import JobState, Outcome
+    from interlock.jobs.end_hooks import EndHookDecorator, EndHookOptions
     from interlock.jobs.jobs import JobDecorator
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.worker import Worker
@@ -248,6 +249,14 @@ class App:
             )
         self._lifespan = function
         return function
+
+    def on_end(
+        self,
+        *states: JobState | Literal["done", "failed", "discarded", "cancelled", "superseded", "quarantined"],
+        **how: Unpack[EndHookOptions],
+    ) -> EndHookDecorator:
+        """A decorator for a function that runs after the end of every job; see :meth:`Jobs.on_end`."""
+        return self.jobs.on_end(*states, **how)
 
     def middleware(self, function: MiddlewareT) -> MiddlewareT:
         """Run ``async def middleware(job, call_next)`` around every handler; see :meth:`Jobs.middleware`."""

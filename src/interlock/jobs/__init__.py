@@ -2,6 +2,7 @@
 
 from interlock.jobs.causes import Cause
 from interlock.jobs.current import CurrentJob, current_job
+from interlock.jobs.end_hooks import JobEnd
 from interlock.jobs.explain import Explanation
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
@@ -28,6 +29,7 @@ __all__ = [
     "Explanation",
     "Handle",
     "Job",
+    "JobEnd",
     "JobFilter",
     "JobState",
     "JobStatus",

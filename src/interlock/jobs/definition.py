@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.options import JobOptions, checked_name
 from interlock.jobs.resources import INJECTED
+from interlock.ports.job_hooks import encode_hooks
 from interlock.values import describe_type
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from interlock.jobs.arguments import Codec
     from interlock.jobs.resources import Resources
     from interlock.jobs.retry import Retry
+    from interlock.ports.job_hooks import EndHook
     from interlock.ports.limits import Use
 
 __all__ = ["Definition", "NamedDefinition", "Terms", "fingerprint"]
@@ -49,6 +51,7 @@ class Definition:
         "_result",
         "_schema",
         "function",
+        "hooks",
         "injected",
         "is_async",
         "name",
@@ -58,6 +61,7 @@ class Definition:
         "read",
         "resources",
         "retry",
+        "stored_hooks",
         "terms",
         "timeout",
         "write",
@@ -83,6 +87,10 @@ class Definition:
         """The types of the parameters that get resources. They are no arguments of the job."""
         self.resources: Resources | None = None
         """The resources of the app that it belongs to."""
+        self.hooks: tuple[EndHook, ...] = ()
+        """What the store enqueues when such a job has ended."""
+        self.stored_hooks = ""
+        """The same as it travels with each job."""
         self.parameters = tuple(parameters)
         self.prepare: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
         """Turns the stored arguments into the handler's, if they differ; awaited before the handler starts."""
@@ -164,6 +172,11 @@ class Definition:
             return None
         return json.loads(text) if self._result is None else self._result.decode(text)
 
+    def add_hook(self, hook: EndHook) -> None:
+        """Have the store enqueue a hook after the end of each such job that is enqueued from now on."""
+        self.hooks = (*self.hooks, hook)
+        self.stored_hooks = encode_hooks(self.hooks)
+
     def refuse_injected(self, kwargs: Mapping[str, Any]) -> None:
         """Raise an error if a resource is passed as an argument."""
         if given := sorted(kwargs.keys() & self.injected.keys()):
@@ -233,7 +246,7 @@ class NamedDefinition(Definition):
         self.options = JobOptions()
         self.retry, self.timeout = self.options.retry, self.options.timeout
         self.parameters = ()
-        self.injected, self.resources = {}, None
+        self.injected, self.resources, self.hooks, self.stored_hooks = {}, None, (), ""
         self.prepare = None
         self._defaults = {}
         self._arguments = Codec(f"The arguments of {self.name!r}", dict[str, Any])

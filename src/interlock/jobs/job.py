@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from interlock.ports.jobs import NewJob
 
@@ -14,14 +14,21 @@ if TYPE_CHECKING:
 
     from interlock.connections import Connection
     from interlock.jobs.definition import Definition
+    from interlock.jobs.end_hooks import EndHookDecorator, EndHookDefinition, EndHookOptions
     from interlock.jobs.handle import Handle
     from interlock.jobs.options import JobChanges, JobOptions
+    from interlock.ports.job_hooks import EndHook
+    from interlock.ports.jobs import JobState
     from interlock.ports.limits import Use
 
     class Enqueuer(Protocol):
         """Where jobs are enqueued."""
 
         async def enqueue(self, call: Call[R_co], /) -> Handle[R_co]: ...
+
+        def define_hook(
+            self, after: Definition | None, definition: EndHookDefinition, aliases: Sequence[str], hook: EndHook
+        ) -> Job[..., Any]: ...
 
 
 __all__ = ["AsyncJob", "Call", "Job", "NewJobs", "PlainJob"]
@@ -59,7 +66,8 @@ class Call(Generic[R_co]):
             options.keep_result,
             self.arguments,
             options.stored,
-            cause=cause,
+            self.job.definition.stored_hooks,
+            cause,
         )
 
 
@@ -149,6 +157,21 @@ class Job(Generic[P, R]):
         connection = changes.pop("connection", self.connection)
         chosen = self.chosen.changed(self.name, self.definition.roots, changes) if changes else self.chosen
         return type(self)(self.jobs, self.definition, chosen, connection)
+
+    def on_end(
+        self,
+        *states: JobState | Literal["done", "failed", "discarded", "cancelled", "superseded", "quarantined"],
+        **how: Unpack[EndHookOptions],
+    ) -> EndHookDecorator:
+        """A decorator for a function of a :class:`JobEnd`: it runs after the end of each such job, as a job of its own.
+
+        ``@report.on_end("failed", "cancelled", "quarantined")`` runs it after these ends; without states after every
+        end. The store enqueues it in the transaction that ends the job, so it runs at least once, also if the worker
+        died or a person ended the job. It applies to jobs that are enqueued by programs that define it.
+        """
+        from interlock.jobs.end_hooks import EndHookDecorator
+
+        return EndHookDecorator(states, how, functools.partial(self.jobs.define_hook, self.definition))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the function here and now. Resources that are not passed are those of the open app."""

@@ -6,13 +6,15 @@ import asyncio
 import builtins
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, cast, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, TypeVar, Unpack, cast, overload
 
 from interlock.arguments import checked_key, checked_limit, checked_line_number, checked_wait
 from interlock.connections import run_steps, run_steps_blocking
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.jobs.current import CurrentJob, cause_here
 from interlock.jobs.definition import Definition, NamedDefinition
+from interlock.jobs.end_hooks import EndHookDecorator, EndHookDefinition
 from interlock.jobs.engine import JobEngine
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.job import AsyncJob, Call, Job, NewJobs, PlainJob
@@ -37,10 +39,12 @@ if TYPE_CHECKING:
     from interlock.clock import Clock
     from interlock.connections import Connection
     from interlock.explanation import Explanation
+    from interlock.jobs.end_hooks import EndHookOptions
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.views import JobView, LogLine, Progress
     from interlock.jobs.worker import Worker
     from interlock.operations import BulkResult, Operations
+    from interlock.ports.job_hooks import EndHook
     from interlock.ports.jobs import Outcome
     from interlock.ports.store import Store
     from interlock.ports.transactions import EnqueuedInTransaction, Steps
@@ -91,6 +95,7 @@ class Jobs(Service[JobEngine]):
         self._jobs: dict[str, Job[..., Any]] = {}
         self._definitions: dict[str, Definition] = {}
         self._middleware: list[Middleware] = []
+        self._end_hooks: list[EndHook] = []
         self.resources = Resources()
         """What the lifespan of the app provides to handlers."""
 
@@ -139,9 +144,44 @@ class Jobs(Service[JobEngine]):
                 )
         kind = AsyncJob[..., Any] if definition.is_async else PlainJob[..., Any]
         definition.resources = self.resources
+        if not isinstance(definition, EndHookDefinition):
+            for hook in self._end_hooks:
+                definition.add_hook(hook)
         job = self._jobs[definition.name] = kind(self, definition)
         for name in names:
             self._definitions[name] = definition
+        return job
+
+    def on_end(
+        self,
+        *states: JobState | Literal["done", "failed", "discarded", "cancelled", "superseded", "quarantined"],
+        **how: Unpack[EndHookOptions],
+    ) -> EndHookDecorator:
+        """A decorator for a function that runs after the end of every job defined here; see :meth:`Job.on_end`.
+
+        It does not run after the ends of hooks themselves.
+        """
+        return EndHookDecorator(states, how, partial(self.define_hook, None))
+
+    def define_hook(
+        self, after: Definition | None, definition: EndHookDefinition, aliases: Sequence[str], hook: EndHook
+    ) -> Job[..., Any]:
+        """Add an end hook of one job, or of all."""
+        if isinstance(after, EndHookDefinition):
+            raise MisuseError(f"{after.name!r} is an end hook itself.", remedy="Do it at the end of that hook.")
+        if after is not None and self._definitions.get(after.name) is not after:
+            raise MisuseError(
+                f"{after.name!r} is not defined here, so its hooks are not known here.",
+                remedy="Add the hook where the job is defined.",
+            )
+        job = self.define(definition, aliases)
+        if after is not None:
+            after.add_hook(hook)
+            return job
+        self._end_hooks.append(hook)
+        for one in dict.fromkeys(self._definitions.values()):
+            if not isinstance(one, EndHookDefinition):
+                one.add_hook(hook)
         return job
 
     def middleware(self, function: MiddlewareT) -> MiddlewareT:

@@ -41,6 +41,7 @@ UNLOADED_DELAY = 5.0
 """Seconds until a job is retried whose event could not be loaded."""
 _MAX_LINE = 2000
 _MAX_TRACE = 20_000
+_MAX_LOGGED_TRACE = 4000
 _OWN = str(Path(__file__).parent)
 
 LANE_CONTINUES = frozenset({Outcome.DONE, Outcome.DISCARDED, Outcome.CANCELLED})
@@ -76,7 +77,14 @@ def log_outcome(job: FetchedJob, acknowledgement: Acknowledgement) -> None:
     """Log a failure, a retry or unreadable arguments."""
     if acknowledgement.outcome is Outcome.FAILED:
         emit(
-            _log, logging.ERROR, "job_failed", id=job.id, job=job.name, attempt=job.attempt, error=acknowledgement.error
+            _log,
+            logging.ERROR,
+            "job_failed",
+            id=job.id,
+            job=job.name,
+            attempt=job.attempt,
+            error=acknowledgement.error,
+            traceback=_short(acknowledgement.trace),
         )
     elif acknowledgement.outcome is Outcome.RETRY:
         emit(
@@ -194,6 +202,13 @@ def _trace(error: BaseException) -> str:
         return one_line(mistake)
     text = _plain("".join(lines))
     return text if len(text) <= _MAX_TRACE else f"{text[: _MAX_TRACE // 2]}\n…\n{text[-_MAX_TRACE // 2 :]}"
+
+
+def _short(trace: str) -> str:
+    """A traceback for the log: its beginning and its end, where the error is."""
+    if len(trace) <= _MAX_LOGGED_TRACE:
+        return trace
+    return f"{trace[: _MAX_LOGGED_TRACE // 4]}\n…\n{trace[-3 * _MAX_LOGGED_TRACE // 4 :]}"
 
 
 def _from_handler(trace: TracebackType | None) -> TracebackType | None:
