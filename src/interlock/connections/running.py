@@ -8,12 +8,14 @@ from interlock.connections.adapters import adapter_of
 from interlock.connections.drivers import describe
 from interlock.deadlocks import sqlstate_of
 from interlock.errors import (
+    InterlockError,
     InvalidArgumentError,
     MisuseError,
     SchemaMismatchError,
     StoreError,
     StoreUnavailableError,
 )
+from interlock.ports.transactions import StepError
 
 if TYPE_CHECKING:
     from interlock.ports.transactions import Steps
@@ -45,7 +47,7 @@ async def run_steps(connection: object, steps: Steps[T]) -> T:
             try:
                 result = await adapter.perform(step)
             except Exception as error:
-                translated = _translated(error)
+                translated = _translated(steps, error)
                 if translated is error:
                     raise
                 raise translated from error
@@ -68,7 +70,7 @@ def run_steps_blocking(connection: object, steps: Steps[T]) -> T:
             try:
                 result = adapter.perform(step)
             except Exception as error:
-                translated = _translated(error)
+                translated = _translated(steps, error)
                 if translated is error:
                     raise
                 raise translated from error
@@ -77,12 +79,19 @@ def run_steps_blocking(connection: object, steps: Steps[T]) -> T:
         return end.value  # type: ignore[no-any-return]
 
 
-def _translated(error: Exception) -> Exception:
+def _translated(steps: Steps[Any], error: Exception) -> Exception:
     """Interlock's error for what concerns Interlock; other errors of the driver stay as they are."""
     code = sqlstate_of(error)
+    cause = getattr(error, "orig", None) or error
+    if code is not None:
+        try:
+            steps.throw(StepError(code, str(cause).partition("\n")[0]))
+        except StepError:
+            pass  # the store has nothing to say about it
+        except InterlockError as refusal:
+            return refusal
     found: Any = getattr(error, "sqlite_errorcode", None)
     result = found & 0xFF if isinstance(found, int) else None
-    cause = getattr(error, "orig", None) or error
     if code in _NO_SCHEMA or (result == _SQLITE_ERROR and str(cause).startswith("no such")):
         return SchemaMismatchError(
             f"The database of this connection does not have this version of Interlock's schema: {cause}.",

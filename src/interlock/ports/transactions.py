@@ -1,8 +1,9 @@
 """Work that a store does on a caller's own connection, inside the caller's transaction.
 
 The store describes its work as steps: a generator that yields a :class:`Statement` or a :class:`Work`, is sent what
-that returned, and returns the result. So the store says once what is executed, and ``interlock.connections`` executes
-it with any driver, blocking or not.
+that returned, and returns the result. If PostgreSQL refused a statement, it is thrown a :class:`StepError`, for which
+it may raise an error of its own. So the store says once what is executed, and ``interlock.connections`` executes it
+with any driver, blocking or not.
 
 The work neither commits nor rolls back the caller's transaction. Outside a transaction, each step is one of its own.
 """
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Database", "EnqueuedInTransaction", "Statement", "Step", "Steps", "Work"]
+__all__ = ["Database", "EnqueuedInTransaction", "StepError", "Statement", "Step", "Steps", "Work"]
 
 T = TypeVar("T")
 
@@ -50,6 +51,17 @@ class Work:
     database: ClassVar[str] = "SQLite"
     run: Callable[[Database], Any]
     """Called once, in the thread that uses the connection."""
+
+
+class StepError(Exception):
+    """An error of PostgreSQL, from any driver."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        """The SQLSTATE."""
+        self.message = message
+        """Its first line."""
 
 
 Step: TypeAlias = Statement | Work
