@@ -202,7 +202,18 @@ class _Delays:
         if self._lock_timeouts and isinstance(error, LockTimeoutError):
             if attempt >= self._max_retries:
                 return None
-            return self._announced_delay("lock_timeout_retry", attempt, error, function)
+            delay = self._delay(attempt)
+            emit(
+                _log,
+                logging.WARNING,
+                "lock_timeout_retry",
+                function=_name(function),
+                attempt=attempt,
+                max_retries=self._max_retries,
+                delay=delay,
+                error=str(error),
+            )
+            return delay
         if not is_deadlock_error(error):
             return None
         counts = PROCESS_DEADLOCKS if self._counts is None else self._counts()
@@ -216,15 +227,11 @@ class _Delays:
                 cycle=() if own is None else own.cycle,
             ) from error
         counts.count_retry()
-        return self._announced_delay("deadlock_retry", attempt, error, function)
-
-    def _announced_delay(self, event: str, attempt: int, error: BaseException, function: Callable[..., Any]) -> float:
-        """Log a retry, and return the delay before it."""
         delay = self._delay(attempt)
         emit(
             _log,
             logging.WARNING,
-            event,
+            "deadlock_retry",
             function=_name(function),
             attempt=attempt,
             max_retries=self._max_retries,
