@@ -18,7 +18,7 @@ _MAX_COUNTED = 10_000
 _PLAIN = re.compile(r"[A-Za-z0-9@%+:,./_-](?:[A-Za-z0-9@%+=:,./_-]*[A-Za-z0-9@%+=/_-])?")
 """Text that needs no quotes in any shell and does not end like a sentence."""
 _WORD = r"""(?:[A-Za-z0-9@%+=:,./_…-]|'[^']*'|"'"|\$'[^']*')+(?<![:,.])"""
-_COMMANDS = "run|jobs|lanes|locks|claims|cursors|limits|events|records|pipelines|journal|explain|migrate"
+_COMMANDS = "run|jobs|lanes|locks|claims|cursors|limits|events|schedules|records|pipelines|journal|explain|migrate"
 COMMAND = rf"\binterlock (?:{_COMMANDS})\b(?: {_WORD})*"
 """A pattern for what :func:`command` made, from its begin to its end in a sentence."""
 R = TypeVar("R", bound=StrEnum, default=StrEnum, covariant=True)
@@ -29,7 +29,7 @@ class Subject(NamedTuple):
     """What is explained."""
 
     kind: str
-    """job, lane, queue, lock, limit, claim, event, record, run or journal."""
+    """job, lane, queue, lock, limit, claim, event, schedule, record, run or journal."""
     ref: str
     """Its number or key."""
 

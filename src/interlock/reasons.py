@@ -69,6 +69,13 @@ class Reason(StrEnum):
     ROOM = "room"
     FULL = "full"
     TOO_SOON = "too-soon"
+    # schedules
+    UPCOMING = "upcoming"
+    OVERLAPPING = "overlapping"
+    SCHEDULE_PAUSED = "schedule-paused"
+    SWITCHED_OFF = "switched-off"
+    ORPHANED = "orphaned"
+    NEVER_AGAIN = "never-again"
     # claims
     NEW = "new"
     IN_PROGRESS = "in-progress"
@@ -101,7 +108,7 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
             ("job", "lane", "queue"), "A worker will fetch it when its turn comes.", "Wait, or start more workers."
         ),
         Reason.NO_WORKER: ReasonInfo(
-            ("job", "lane", "queue"), "No live worker serves its queue.", "Start a worker for the queue."
+            ("job", "lane", "queue", "schedule"), "No live worker serves its queue.", "Start a worker for the queue."
         ),
         Reason.UNKNOWN_NAME: ReasonInfo(
             _JOB_OR_LANE,
@@ -190,7 +197,7 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
             _JOB, "Too many workers died while it was their only suspect.", "Find out why they died, then retry it."
         ),
         Reason.LATE: ReasonInfo(
-            ("queue",), "Jobs have been ready for a long time.", "Start more workers for the queue."
+            ("queue", "schedule"), "Jobs have been ready for a long time.", "Start more workers for the queue."
         ),
         Reason.IDLE: ReasonInfo(("lane", "queue"), "It has no job that could run, and it is not held.", ""),
         Reason.DONE: ReasonInfo(("job", "claim"), "It has been done.", ""),
@@ -211,6 +218,28 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
         Reason.ROOM: ReasonInfo(("limit",), "The next start is possible now.", ""),
         Reason.FULL: ReasonInfo(("limit",), "All slots are taken.", "Wait for one of the holders, or raise the limit."),
         Reason.TOO_SOON: ReasonInfo(("limit",), "The next start is possible at the time given.", "Wait."),
+        Reason.UPCOMING: ReasonInfo(("schedule",), "It fires at the time given.", ""),
+        Reason.OVERLAPPING: ReasonInfo(
+            ("schedule",),
+            "The job of its last firing is unfinished: the next time is skipped, or its job waits behind it.",
+            "See that job.",
+        ),
+        Reason.SCHEDULE_PAUSED: ReasonInfo(
+            ("schedule",),
+            "A person paused it. The explanation says who, since when and why.",
+            "Ask that person, or run `interlock schedules resume NAME`.",
+        ),
+        Reason.SWITCHED_OFF: ReasonInfo(
+            ("schedule",),
+            "It was switched off because it cannot work. The explanation says why.",
+            "Fix its job, or save it with valid values. A worker that can run it switches it on again when it starts.",
+        ),
+        Reason.ORPHANED: ReasonInfo(
+            ("schedule",),
+            "It was declared in code, and no live process declares it any more.",
+            "Deploy the code that declares it, or run `interlock schedules delete NAME`.",
+        ),
+        Reason.NEVER_AGAIN: ReasonInfo(("schedule",), "It has no further time.", ""),
         Reason.NEW: ReasonInfo(("claim",), "It was never claimed, or is no longer kept.", ""),
         Reason.IN_PROGRESS: ReasonInfo(("claim",), "Its holder is handling it.", ""),
         Reason.HOLDER_GONE: ReasonInfo(

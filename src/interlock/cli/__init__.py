@@ -26,6 +26,7 @@ from interlock.cli import (
     queues,
     records,
     run,
+    schedules,
 )
 from interlock.cli.output import Commands
 from interlock.cli.store_url import Namespace, StoreUrl
@@ -48,6 +49,7 @@ app.add_typer(jobs.app, name="jobs")
 app.add_typer(queues.app, name="queues")
 app.add_typer(lanes.app, name="lanes")
 app.add_typer(events.app, name="events")
+app.add_typer(schedules.app, name="schedules")
 app.add_typer(records.app, name="records")
 app.add_typer(pipelines.app, name="pipelines")
 app.add_typer(journal.app, name="journal")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from interlock.cli import claims, events, jobs, journal, lanes, limits, locks, pipelines, queues, records
+from interlock.cli import claims, events, jobs, journal, lanes, limits, locks, pipelines, queues, records, schedules
 
 __all__ = ["app"]
 
@@ -17,6 +17,7 @@ for _name, _explain in {
     "lane": lanes.explain,
     "queue": queues.explain,
     "event": events.explain,
+    "schedule": schedules.explain,
     "record": records.explain,
     "run": pipelines.explain,
     "journal": journal.explain,

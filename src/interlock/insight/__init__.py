@@ -24,6 +24,7 @@ from interlock.insight.record_rows import (
     RecordRow,
     RecordVersion,
 )
+from interlock.insight.schedules import FiringRow, NextTime, SchedulePage, ScheduleRow
 from interlock.insight.views import (
     MAX_COUNTED,
     Activity,
@@ -59,6 +60,7 @@ __all__ = [
     "DeclaredKind",
     "EventPage",
     "EventRow",
+    "FiringRow",
     "Insight",
     "JobLog",
     "JobPage",
@@ -81,6 +83,7 @@ __all__ = [
     "LogRow",
     "MachineView",
     "Moment",
+    "NextTime",
     "Overview",
     "Problem",
     "QueuePage",
@@ -91,6 +94,8 @@ __all__ = [
     "RecordVersion",
     "RunPage",
     "RunRow",
+    "SchedulePage",
+    "ScheduleRow",
     "Seen",
     "StageRow",
     "Who",

@@ -22,6 +22,7 @@ from interlock.insight import locks as _locks
 from interlock.insight import overview as _overview
 from interlock.insight import pipelines as _pipelines
 from interlock.insight import records as _records
+from interlock.insight import schedules as _schedules
 from interlock.insight.activity import Recorder
 from interlock.insight.job_logs import job_log as _job_log
 from interlock.insight.journal_entry import JournalEntryPage, changes
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     )
     from interlock.insight.pipelines import RunPage, RunRow
     from interlock.insight.record_rows import DeclaredKind, RecordKindRow, RecordPage, RecordRow
+    from interlock.insight.schedules import SchedulePage, ScheduleRow
     from interlock.insight.views import (
         Activity,
         ClaimPage,
@@ -88,12 +90,13 @@ class Kind(StrEnum):
     LIMIT = "limit"
     CLAIM = "claim"
     EVENT = "event"
+    SCHEDULE = "schedule"
     RECORD = "record"
     RUN = "run"
     JOURNAL = "journal"
 
 
-_NEEDS = {Kind.LANE: "jobs", Kind.QUEUE: "jobs", Kind.RUN: "records", Kind.JOURNAL: "journal"}
+_NEEDS = {Kind.LANE: "jobs", Kind.QUEUE: "jobs", Kind.SCHEDULE: "jobs", Kind.RUN: "records", Kind.JOURNAL: "journal"}
 """The concept that a kind belongs to, unless it is called like the kind."""
 
 
@@ -319,6 +322,20 @@ class Insight:
         async with self._stores.at("locks"):
             return await _events.event_page(self._stores, _number(id))
 
+    # -- schedules -----------------------------------------------------------------------------------------------------
+
+    async def schedules(self, *, limit: int = 50, after: str | None = None) -> Listing[ScheduleRow]:
+        """Schedules by name, each with why it fires or does not."""
+        self._stores.need("jobs")
+        async with self._stores.at():
+            return await _schedules.schedule_listing(self._stores, checked_limit(limit), checked_prefix(after or ""))
+
+    async def schedule(self, name: str) -> SchedulePage:
+        """One schedule in detail: its next times in plain words, and its last firings with their jobs."""
+        self._stores.need("jobs")
+        async with self._stores.at():
+            return await _schedules.schedule_page(self._stores, checked_key(name))
+
     # -- the journal ---------------------------------------------------------------------------------------------------
 
     async def journal(
@@ -430,7 +447,7 @@ class Insight:
     # -- why -----------------------------------------------------------------------------------------------------------
 
     async def explain(self, kind: Kind | str, ref: str | int = "") -> Explanation[Reason]:
-        """Explain why a job, lane, queue, lock, limit, claim, event, record or run is as it is, and what to do.
+        """Explain why something is as it is, and what to do: anything of a :class:`Kind`.
 
         A record is called ``KIND/ID``, and a run has the number of its job. The journal needs no ``ref``.
         """
@@ -454,6 +471,8 @@ class Insight:
                     return await _claims.explain_a_claim(stores, checked_key(ref))
                 case Kind.EVENT:
                     return await _events.explain_an_event(stores, _number(ref))
+                case Kind.SCHEDULE:
+                    return await _schedules.explain_a_schedule(stores, checked_key(ref))
                 case Kind.RECORD:
                     return await _records.explain_a_record(stores, _records.parse_ref(ref))
                 case Kind.RUN:

@@ -11,6 +11,7 @@ from interlock.insight.job_rows import QueuePage, QueueRow
 from interlock.insight.jobs import job_rows, worker_row
 from interlock.insight.journal import journal_problems
 from interlock.insight.limits import reservation_row
+from interlock.insight.schedules import schedule_problems
 from interlock.insight.views import LaneCounts, LimitCounts, LockCounts, Overview, Problem
 from interlock.jobs.reasons import where
 from interlock.ports.events import EventFilter
@@ -118,6 +119,7 @@ async def problems(stores: Stores, counts: JobCounts, workers: Sequence[WorkerSt
                 "fix the cause, then retry them",
             )
         )
+    found += await schedule_problems(stores, workers)
     found += _late(counts)
     if "journal" in stores.parts:
         found += journal_problems(await stores.store.journal.status(), counts.seen_at)

@@ -304,7 +304,8 @@ class Problem(NamedTuple):
 
     text: str
     kind: str
-    """Its subject: queue, lane, job, jobs, lock, limit, worker, journal. For ``jobs``, ``ref`` is a state to list."""
+    """Its subject: queue, lane, job, jobs, lock, limit, worker, schedule, journal. For ``jobs``, ``ref`` is a state to
+    list."""
     ref: str
     remedy: str
 

@@ -348,8 +348,8 @@ class ScheduleStore(Protocol):
         """Return the store's time, and a schedule."""
         ...
 
-    async def list(self, *, limit: int = 1000) -> tuple[float, Sequence[StoredSchedule]]:
-        """Return the store's time, and schedules by name."""
+    async def list(self, *, limit: int = 1000, after: str = "") -> tuple[float, Sequence[StoredSchedule]]:
+        """Return the store's time, and schedules by name, those after this name."""
         ...
 
     async def firings(self, name: str, *, limit: int = FIRINGS_KEPT) -> Sequence[StoredFiring]:

@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 
     from interlock.arguments import Seconds
     from interlock.clock import Clock
+    from interlock.explanation import Explanation
     from interlock.jobs.handle import Handle
     from interlock.jobs.job import Job
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.ports.schedules import ScheduleDefinition, StoredSchedule
     from interlock.ports.store import Store
+    from interlock.reasons import Reason
     from interlock.schedules.options import MisfireName, OverlapName
     from interlock.schedules.views import Firing, Preview, Schedule
     from interlock.settings import Settings
@@ -303,6 +305,10 @@ class Schedules(Service[ScheduleEngine]):
         """
         engine = self._running
         return await engine.store_client.repeat(engine.scheduler.step)
+
+    async def explain(self, name: str) -> Explanation[Reason]:
+        """Why a schedule fires or does not, what became of its last firing, and what to do about it."""
+        return await self._explain("schedule", checked_schedule_name(name))
 
 
 def _same(row: StoredSchedule, definition: ScheduleDefinition, *, active: bool) -> bool:

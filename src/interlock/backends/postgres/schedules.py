@@ -178,9 +178,9 @@ class PostgresSchedules:
         ((now, found),) = await self._reader.fetch(_sql.get, self._namespace, name, self._clock())
         return seconds(now), _schedule(found)
 
-    async def list(self, *, limit: int = 1000) -> tuple[float, Sequence[StoredSchedule]]:
-        """Return the time and all schedules."""
-        rows = await self._reader.fetch(_sql.list_all, self._namespace, limit, self._clock())
+    async def list(self, *, limit: int = 1000, after: str = "") -> tuple[float, Sequence[StoredSchedule]]:
+        """Return the time and schedules by name."""
+        rows = await self._reader.fetch(_sql.list_all, self._namespace, limit, self._clock(), after)
         found = [stored_schedule(json.loads(view)) for _, view in rows if view is not None]
         return seconds(rows[0][0]), found
 

@@ -116,11 +116,15 @@ class SqliteSchedules:
         """Return the time and a schedule."""
         return await self._jobs.read(lambda rows: (seconds(rows.now), _get(rows, name)))
 
-    async def list(self, *, limit: int = 1000) -> tuple[float, Sequence[StoredSchedule]]:
-        """Return the time and all schedules."""
-        return await self._jobs.read(
-            lambda rows: (seconds(rows.now), [stored_schedule(row) for row in rows.all(_sql.list_all, limit=limit)])
-        )
+    async def list(self, *, limit: int = 1000, after: str = "") -> tuple[float, Sequence[StoredSchedule]]:
+        """Return the time and schedules by name."""
+
+        def read(rows: JobRows) -> tuple[float, Sequence[StoredSchedule]]:
+            return seconds(rows.now), [
+                stored_schedule(row) for row in rows.all(_sql.list_all, limit=limit, after=after)
+            ]
+
+        return await self._jobs.read(read)
 
     async def firings(self, name: str, *, limit: int = FIRINGS_KEPT) -> Sequence[StoredFiring]:
         """List the last firings."""

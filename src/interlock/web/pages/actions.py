@@ -7,6 +7,8 @@ takes the same as JSON. The actor is the user who signed in.
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.responses import JSONResponse, RedirectResponse
@@ -40,6 +42,8 @@ class Order(NamedTuple):
     ref: Any
     reason: str
     by: str
+    fields: Mapping[str, str] = MappingProxyType({})
+    """What else was sent."""
 
 
 class Done(NamedTuple):
@@ -50,6 +54,8 @@ class Done(NamedTuple):
     data: dict[str, Any]
     ref: object = None
     """The subject to show next, if it is another one."""
+    gone: bool = False
+    """Whether the subject does not exist any more, so that the list is shown next."""
 
 
 class Actions:
@@ -70,6 +76,8 @@ class Actions:
             return await self.details.show(request, kind, fault=fault_of(error))
         state = done.data.get("state")
         query = {"said": done.said} | ({"state": state} if state else {})
+        if done.gone:
+            return RedirectResponse(url(request, kind, said=done.said), 303)
         return RedirectResponse(thing_url(request, kind, done.ref or ref, **query), 303)
 
     async def from_api(self, request: Request, kind: str) -> Response:
@@ -104,7 +112,7 @@ class Actions:
                 f"Invalid act {fields.get('act', '')[:40]!r}.", remedy=f"Valid values: {', '.join(acts) or 'none'}."
             )
         ref = number_of(request, kind[:-1]) if kind in ("jobs", "events") else key_of(request)
-        order = Order(ref, fields.get("reason", "").strip(), self.site.web.by(request))
+        order = Order(ref, fields.get("reason", "").strip(), self.site.web.by(request), fields)
         return await act(self.site.app, order), ref
 
 
@@ -176,6 +184,75 @@ async def _replay(app: App, order: Order) -> Done:
     return Done("replayed", data, receipt.event)
 
 
+async def _pause_schedule(app: App, order: Order) -> Done:
+    schedule = await app.schedules.pause(order.ref, by=order.by, reason=order.reason)
+    return Done("schedule-paused", {"version": schedule.version})
+
+
+async def _resume_schedule(app: App, order: Order) -> Done:
+    schedule = await app.schedules.resume(order.ref, by=order.by, reason=order.reason)
+    return Done("schedule-resumed", {"version": schedule.version})
+
+
+async def _trigger_schedule(app: App, order: Order) -> Done:
+    handle = await app.schedules.trigger(order.ref, by=order.by, reason=order.reason)
+    return Done("schedule-triggered", {"job": handle.id})
+
+
+async def _delete_schedule(app: App, order: Order) -> Done:
+    await app.schedules.delete(order.ref, by=order.by, reason=order.reason)
+    return Done("schedule-deleted", {}, gone=True)
+
+
+async def _save_schedule(app: App, order: Order) -> Done:
+    """Create or replace a schedule; its fields are strings, and ``arguments`` is JSON."""
+    texts = ("job", "cron", "timezone", "misfire", "overlap")
+    given: dict[str, Any] = {name: order.fields[name] for name in texts if order.fields.get(name)}
+    for name in ("every", "grace", "jitter", "version"):
+        if order.fields.get(name):
+            given[name] = _figure(name, order.fields[name])
+    if order.fields.get("arguments"):
+        given["arguments"] = _object(order.fields["arguments"])
+    if "active" in order.fields:
+        given["active"] = order.fields["active"] != "false"
+    if "job" not in given:
+        raise InvalidArgumentError("The schedule has no job.", remedy='Send {"job": "NAME", …}.')
+    schedule = await app.schedules.save(order.ref, by=order.by, reason=order.reason, **given)
+    return Done("schedule-saved", {"version": schedule.version})
+
+
+async def _backfill_schedule(app: App, order: Order) -> Done:
+    start, end = (_moment(name, order.fields.get(name, "")) for name in ("start", "end"))
+    handles = await app.schedules.backfill(order.ref, start, end, by=order.by, reason=order.reason)
+    return Done("schedule-backfilled", {"jobs": [handle.id for handle in handles]})
+
+
+def _figure(name: str, text: str) -> float:
+    try:
+        return int(text) if name == "version" else float(text)
+    except ValueError:
+        raise InvalidArgumentError(f"Invalid {name} {text[:40]!r}.", remedy="Send a number as a string.") from None
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidArgumentError("Invalid arguments.", remedy="Send a JSON object as a string.")
+    return found
+
+
+def _moment(name: str, text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"Invalid {name} {text[:40]!r}.", remedy="Use ISO 8601 with an offset, such as 2027-01-01T00:00+00:00."
+        ) from None
+
+
 ACTS: Mapping[str, Mapping[str, Callable[[App, Order], Awaitable[Done]]]] = {
     "jobs": {"retry": _retry, "cancel": _cancel},
     "lanes": {"hold": _hold, "release": _release},
@@ -183,5 +260,13 @@ ACTS: Mapping[str, Mapping[str, Callable[[App, Order], Awaitable[Done]]]] = {
     "locks": {"release": _force_release},
     "claims": {"forget": _forget},
     "events": {"replay": _replay},
+    "schedules": {
+        "pause": _pause_schedule,
+        "resume": _resume_schedule,
+        "trigger": _trigger_schedule,
+        "delete": _delete_schedule,
+        "save": _save_schedule,
+        "backfill": _backfill_schedule,
+    },
 }
 """The operations on one subject of each kind."""

@@ -1,4 +1,4 @@
-"""The pages about one thing: a job, a lane, a queue, a lock, a limit, a claim, an event, a worker, a record."""
+"""The pages about one thing of a kind, such as a job, a lane, a queue, a lock, a schedule or a record."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ KINDS = {
     "limits": "limit",
     "claims": "claim",
     "events": "event",
+    "schedules": "schedule",
     "workers": "worker",
 }
 """Sections of the dashboard, and what one of each is called."""
@@ -109,6 +110,8 @@ async def looked_up(insight: Insight, kind: str, request: Request) -> Any:
             return await insight.lock(key_of(request))
         case "limits":
             return await insight.limit(key_of(request))
+        case "schedules":
+            return await insight.schedule(key_of(request))
         case "claims":
             return await insight.claim(key_of(request))
         case _:

@@ -36,6 +36,14 @@ STATES: Mapping[str, tuple[str, str]] = {
     # of runs
     "completed": ("green", "check"),
     "skipped": ("slate", "minus"),
+    # of schedules and their firings
+    "active": ("green", "clock"),
+    "paused": ("orange", "hand"),
+    "off": ("red", "cross"),
+    "orphaned": ("amber", "warning"),
+    "enqueued": ("green", "check"),
+    "overlap": ("amber", "behind"),
+    "missed": ("orange", "minus"),
     # of locks, limits, claims and events
     "free": ("slate", "circle"),
     "full": ("orange", "hourglass"),

@@ -19,6 +19,8 @@ _DRAWINGS: Mapping[str, str] = {
     "locks": '<rect x="3" y="7" width="10" height="6.5" rx="1.5"/><path d="M5.2 7V5.2a2.8 2.8 0 0 1 5.6 0V7"/>',
     "limits": '<path d="M2.8 11.5a5.5 5.5 0 1 1 10.4 0"/><path d="M8 9.5 10.5 6"/>',
     "events": '<path d="M8.8 2 3.5 9h4L7 14l5.5-7.2h-4z"/>',
+    "schedules": '<rect x="2.5" y="3.5" width="11" height="10" rx="1.5"/>'
+    '<path d="M2.5 6.5h11M5.5 2v2.5M10.5 2v2.5M8 8.5v2l1.5 1"/>',
     "claims": '<path d="M13.5 7.4V8a5.5 5.5 0 1 1-3.2-5"/><path d="m13.5 3.5-5.7 5.8L6 7.5"/>',
     "workers": '<rect x="4" y="4" width="8" height="8" rx="1.5"/><path d="M6.5 1.8V4M9.5 1.8V4M6.5 12v2.2M9.5 12v2.2'
     'M1.8 6.5H4M1.8 9.5H4M12 6.5h2.2M12 9.5h2.2"/>',

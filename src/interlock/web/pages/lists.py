@@ -33,6 +33,7 @@ _CURSORS = {
     "limits": "after",
     "claims": "after",
     "events": "before",
+    "schedules": "after",
     "journal": "before",
 }
 """The query parameter that continues each list."""
@@ -146,6 +147,8 @@ async def listed(insight: Insight, kind: str, request: Request) -> Listing[Any]:
             return await insight.locks(limit=limit, after=after)
         case "limits":
             return await insight.limits(limit=limit, after=after)
+        case "schedules":
+            return await insight.schedules(limit=limit, after=after)
         case "claims":
             return await insight.claims(
                 prefix=given.get("prefix", ""), state=claim_state(request), limit=limit, after=after

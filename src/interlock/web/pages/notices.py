@@ -39,6 +39,12 @@ _TEXTS: Mapping[str, Notice] = {
     "lock-free": Notice("The lock was not held; nothing was changed.", False),
     "forgotten": Notice("The claim was forgotten: its key can be claimed again.", True),
     "no-claim": Notice("The key was not claimed; nothing was changed.", False),
+    "schedule-saved": Notice("The schedule was saved.", True),
+    "schedule-paused": Notice("The schedule is paused: it does not fire until it is resumed.", True),
+    "schedule-resumed": Notice("The schedule was resumed. It fires from its next time on.", True),
+    "schedule-triggered": Notice("The job was enqueued now. The next times stay as they are.", True),
+    "schedule-backfilled": Notice("The jobs were enqueued.", True),
+    "schedule-deleted": Notice("The schedule was deleted. Its jobs stay.", True),
     "replayed": Notice("The event was replayed. This is the new event, with the jobs that it caused.", True),
     "replay-ignored": Notice("The event was not replayed: no current handler receives it.", False),
 }

@@ -9,7 +9,7 @@ select interlock.micros(interlock.now_or($3)), s.view
 from (select 1) as one
 left join lateral (
     select interlock.schedule_view(x, $3) as view, x.name from interlock.schedule x
-    where x.namespace = $1 order by x.name limit $2
+    where x.namespace = $1 and x.name > $4 order by x.name limit $2
 ) s on true
 order by s.name
 

@@ -16,7 +16,7 @@ select s.name, s.version, s.origin, s.state, s.job, s.arguments, s.cron, s.every
        (select count(*) from interlock_schedule_declaration d
         join interlock_session x on x.namespace = d.namespace and x.id = d.session and x.expires_at > :now_s
         where d.namespace = s.namespace and d.name = s.name)
-from interlock_schedule s where s.namespace = :namespace
+from interlock_schedule s where s.namespace = :namespace and s.name > :after
 order by s.name limit :limit
 
 -- name: due
