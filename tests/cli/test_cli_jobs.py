@@ -377,6 +377,23 @@ async def test_what_a_job_contains_cannot_steer_the_terminal(cli: Callable[..., 
                 assert not [c for c in result.stdout.replace("\n", "") if not c.isprintable()]
 
 
+async def test_show_says_what_enqueued_a_job(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
+        texts = ("", "job:12;event:7", "end:12", "schedule:nightly@1800000000.000000")
+        numbers = [await jobs.add(cause=text) for text in texts]
+        shown = [await run(cli, file_url, "jobs", "show", str(number)) for number in numbers]
+        stored = await data(cli, file_url, "jobs", "show", str(numbers[1]))
+
+    found = [[line for line in words.stdout.splitlines() if "enqueued by" in line] for words in shown]
+    assert [" ".join(line.split()) for (line,) in found[1:]] == [
+        "enqueued by job 12",
+        "enqueued by the end of job 12",
+        "enqueued by schedule nightly",
+    ]
+    assert found[0] == []
+    assert stored["cause"] == "job:12;event:7"
+
+
 async def test_limits_of_a_job_are_shown_as_they_were_meant(cli: Callable[..., Any], file_url: str) -> None:
     async with Jobs.from_url(file_url) as jobs:
 

@@ -47,6 +47,7 @@ def _facts(page: JobPage) -> RenderableType:
 def _fact_rows(page: JobPage) -> Iterator[tuple[str, str]]:
     from interlock.cli.job_cells import progress_text
     from interlock.clock import as_text
+    from interlock.jobs.causes import read_cause
     from interlock.limits.explain import figure
 
     job = page.job
@@ -60,6 +61,9 @@ def _fact_rows(page: JobPage) -> Iterator[tuple[str, str]]:
         yield "limit", shown(f"{use.key}: {figure(use.max_count, use.per)}")
     if page.event is not None:
         yield "event", shown(f"{page.event.id} ({page.event.source}.{page.event.type})")
+    cause = read_cause(job.cause)
+    if cause is not None and (page.event is None or cause.kind != "event"):
+        yield "enqueued by", shown(cause.words)
     yield "arguments", _compact(job.arguments)
     options = json.loads(job.options or "{}")
     if options:

@@ -32,6 +32,11 @@ class Cause:
         """The ID of the job that enqueued it, or after whose end it was enqueued."""
         return int(self.ref) if self.kind in ("job", "end") else None
 
+    @property
+    def words(self) -> str:
+        """What enqueued it, for people: ``job 12``, ``the end of job 12``, ``event 7`` or ``schedule nightly``."""
+        return f"the end of job {self.ref}" if self.kind == "end" else f"{self.kind} {self.ref}"
+
     def __str__(self) -> str:
         """The stored text."""
         if self.at is not None:

@@ -1,4 +1,4 @@
-"""End hooks: jobs that the store enqueues when another job has ended, whatever ended it.
+"""End hooks: jobs that the store enqueues when another job has ended, for any cause.
 
 ``@report.on_end("failed", "cancelled", "quarantined")`` makes a job of a function that takes a :class:`JobEnd`. The
 store enqueues it in the transaction that ends the other job, so a hook runs at least once after every end, also if the

@@ -1,7 +1,7 @@
 """Resources of a process that its handlers share: connections, clients, models.
 
 The lifespan of an app creates them when the app opens and releases them when it closes. A handler names those that it
-needs by type, as parameters with the default ``INJECTED``. The worker passes them; they are no part of the job.
+needs by type, as parameters with the default ``INJECTED``. The worker passes them; they are not part of the job.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from interlock.testing.conformance.jobs.driver import new_job
 from interlock.web.log_stream import LogStreams
 from tests.web.client import scope_of
 from tests.web.pages.bot import until
@@ -145,3 +146,18 @@ async def test_streams_are_few_and_end_with_their_client_and_their_server(bot: B
 
 async def _true(value: bool) -> bool:
     return value
+
+
+async def test_a_page_links_to_what_enqueued_its_job(bot: Bot, asker: Asker) -> None:
+    store = bot.app.jobs._store_client.store.jobs
+    ids = await store.ids(3)
+    texts = (f"job:{ids[0]};event:7", f"end:{ids[0]}", f"schedule:{EVIL}@1.000000")
+    await store.enqueue([new_job(number, cause=text) for number, text in zip(ids, texts, strict=True)])
+    pages = [(await asker.get(f"/jobs/{number}")).text for number in ids]
+
+    facts = [text[text.index("<dt>Enqueued by</dt>") :].partition("</dd>")[0] for text in pages]
+    assert f'/jobs/{ids[0]}"' in facts[0]
+    assert f"the end of job {ids[0]}" in facts[1]
+    assert "schedule &lt;script&gt;" in facts[2]
+    chatting = (await asker.get(f"/jobs/{await chat(bot, 'one')}")).text
+    assert "Enqueued by" not in chatting
