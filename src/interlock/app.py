@@ -7,6 +7,7 @@ import inspect
 import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, Unpack
 
@@ -23,6 +24,7 @@ from interlock.jobs.resources import Resources
 from interlock.journal import Journal
 from interlock.limits import Limits
 from interlock.locks import Locks
+from interlock.portal import Host, Portal, keep_forever
 from interlock.ports.store import Capability
 from interlock.record_strategies import StrategyOverrides
 from interlock.records.declaration import leave_declarations, warn_about_unused
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from interlock.jobs.worker import Worker
     from interlock.limits.kinds import Limit
     from interlock.pipelines import Pipeline
+    from interlock.ports.store import Store
     from interlock.record_strategies import StrategyChoice
     from interlock.records import Machine, Records
     from interlock.records.engine import RecordEngine
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from interlock.schedules.options import CronOptions, ScheduleOptions
     from interlock.service import Service
     from interlock.settings import SettingsChanges
+    from interlock.sync import Sync
     from interlock.telemetry.pipelines import PipelineMetrics
     from interlock.web import Credentials, Web
 
@@ -101,7 +105,7 @@ class App:
         for part, place in places.items():
             needs.setdefault(place, []).append(part.needs)
         store_clients = {
-            place: StoreClient(from_url(place, settings=self.settings, needs=needed), self.settings)
+            place: self._client(partial(from_url, place, settings=self.settings, needs=needed))
             for place, needed in needs.items()
         }
         self._store_clients = tuple(store_clients.values())
@@ -152,6 +156,42 @@ class App:
         """What the lifespan provided, by type: ``app.resources[httpx.AsyncClient]``. Empty while the app is closed."""
         if lifespan is not None:
             self.lifespan(lifespan)
+        self._sync: Sync | None = None
+        self._portal = Portal(
+            Host(
+                "The app",
+                open=self._open,
+                close=self._close,
+                loop=lambda: None if self._opened is None else self._loop,
+                in_use=lambda: any(part.in_use() for part in self._parts()),
+                forget=self._forget,
+            )
+        )
+        for service in self._parts():
+            service.enter_by(self._portal)
+
+    def _client(self, make: Callable[[], Store]) -> StoreClient:
+        return StoreClient(make(), self.settings, remake=make)
+
+    def _parts(self) -> list[Service[Any]]:
+        """Everything that opens and closes with the app, in this order."""
+        durable = (self._record_locks, self._jobs, self._events, self._schedules)
+        parts = (self.locks, self.claims, self.cursors, self.limits, *durable)
+        return [part for part in parts if part is not None]
+
+    @property
+    def sync(self) -> Sync:
+        """Everything for synchronous code: ``with app.sync.locks.acquire(key): …``; see :mod:`interlock.sync`."""
+        if self._sync is None:
+            from interlock.sync import Sync
+
+            self._sync = Sync(self._portal, self.locks, self.claims, self.limits, lambda: self.jobs)
+        return self._sync
+
+    @property
+    def portal(self) -> Portal:
+        """The way from synchronous code into this app."""
+        return self._portal
 
     @property
     def jobs(self) -> Jobs:
@@ -310,6 +350,7 @@ class App:
                     )
                 # The lease on a record is in the record's own store, wherever the other locks are.
                 locks = self._record_locks = Locks(self._durable)
+                locks.enter_by(self._portal)
             self._record_engine = RecordEngine(self._durable, locks)
         records = Records(
             self._record_engine,
@@ -438,26 +479,27 @@ class App:
             store_client.open_wait = math.inf
 
     async def __aenter__(self) -> Self:
-        parts: list[Service[Any]] = [self.locks, self.claims, self.cursors, self.limits]
-        if self._record_locks is not None:
-            parts.append(self._record_locks)
-        if self._jobs is not None:
-            parts.append(self._jobs)
-        if self._events is not None:
-            parts.append(self._events)
-        if self._schedules is not None:
-            parts.append(self._schedules)
+        async with self._portal.handed_over():
+            await self._open(lifespan=True)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def _open(self, *, lifespan: bool = False) -> None:
+        """Open all parts. The lifespan is for handlers, so synchronous code that opens the app does without it."""
         async with AsyncExitStack() as stack:
-            for part in parts:
+            for part in self._parts():
                 await stack.enter_async_context(part)
             if self._records:
                 declared = [(kind, records.declaration) for kind, records in self._records.items()]
                 await leave_declarations(self._durable, declared)
-            if self._lifespan is not None:
+            if lifespan and self._lifespan is not None:
                 await self._enter_lifespan(stack, self._lifespan)
             self._opened, self._loop = stack.pop_all(), asyncio.get_running_loop()
         warn_about_unused(self._strategies.kinds, self._records)
-        return self
 
     async def _enter_lifespan(self, stack: AsyncExitStack, lifespan: Lifespan) -> None:
         manager: Any = (asynccontextmanager(lifespan) if inspect.isasyncgenfunction(lifespan) else lifespan)(self)
@@ -474,13 +516,20 @@ class App:
             # What handlers use stays until the last of them has ended.
             stack.push_async_callback(engine_of(self._jobs).stop_workers)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def _close(self) -> None:
         opened, self._opened = self._opened, None
         if opened is not None:
             await asyncio.gather(*self._declaring, return_exceptions=True)
             await opened.aclose()
+
+    def _forget(self) -> None:
+        """Become closed in a process that was just forked. What was open belongs to its parent."""
+        keep_forever(self._opened, self._declaring)
+        for store_client in self._store_clients:
+            store_client.forget()
+        for part in self._parts():
+            part.forget_engine()
+        self._opened, self._loop, self._declaring = None, None, set()
 
     @property
     def metrics(self) -> Together:

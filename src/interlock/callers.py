@@ -1,7 +1,8 @@
-"""Callers, the nodes of the graph of waits: the running job, or else the asyncio task.
+"""Callers, the nodes of the graph of waits: the running job, or else the asyncio task or the calling thread.
 
 A caller holds leases and is blocked while it waits for one. A cycle of such waits is a deadlock. A child task is a
-separate caller, because its parent keeps running while the child waits.
+separate caller, because its parent keeps running while the child waits. So is a thread that calls from synchronous
+code, unless it is the one that runs the handler of a job.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,16 @@ if TYPE_CHECKING:
 
 from contextlib import contextmanager
 
-__all__ = ["Callers", "Caller", "calling_as", "add_caller_lookup", "clear_caller"]
+__all__ = [
+    "Caller",
+    "Callers",
+    "add_caller_lookup",
+    "add_thread_lookup",
+    "call_as_thread",
+    "calling_as",
+    "clear_caller",
+    "forget_threads",
+]
 
 _MAX_NAME = 100
 
@@ -36,6 +47,8 @@ class Caller:
 _current: ContextVar[Caller | None] = ContextVar("interlock_party", default=None)
 _any_caller_set = False
 _lookups: list[Callable[[asyncio.Task[Any] | None], Caller | None]] = []
+_thread_lookups: list[Callable[[], Caller | None]] = []
+_threads = threading.local()
 
 
 @contextmanager
@@ -59,6 +72,37 @@ def clear_caller() -> None:
 def add_caller_lookup(who: Callable[[asyncio.Task[Any] | None], Caller | None]) -> None:
     """Add a lookup for the caller of a task that :func:`calling_as` does not cover."""
     _lookups.append(who)
+
+
+def add_thread_lookup(who: Callable[[], Caller | None]) -> None:
+    """Add a lookup for the caller of a thread that calls from synchronous code."""
+    _thread_lookups.append(who)
+
+
+def call_as_thread() -> None:
+    """Make everything in this context one caller: the job whose handler the thread runs, or else the thread."""
+    global _any_caller_set
+    _any_caller_set = True
+    if _current.get() is None:
+        _current.set(_caller_of_thread())
+
+
+def forget_threads() -> None:
+    """Begin anew in a process that was just forked: the leases of its thread belong to the parent process."""
+    global _threads
+    _threads = threading.local()
+
+
+def _caller_of_thread() -> Caller:
+    for who in _thread_lookups:
+        if (caller := who()) is not None:
+            return caller
+    known: Caller | None = getattr(_threads, "caller", None)
+    if known is None:
+        name = _plain(threading.current_thread().name)
+        known = Caller(f"{socket.gethostname()}:{os.getpid()}/{name}#{secrets.token_hex(2)}")
+        _threads.caller = known
+    return known
 
 
 class Callers:

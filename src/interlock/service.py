@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack, cast
 
 from interlock.arguments import checked_url
 from interlock.backends import from_url
 from interlock.errors import MisuseError
+from interlock.portal import Host, Portal, keep_forever
 from interlock.settings import Settings
 from interlock.store_client import StoreClient, present
 
@@ -57,6 +59,48 @@ class Service(Generic[E]):
         self._engine: E | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._explainer: Explainer | None = None
+        self._portal: Portal | None = None
+        self._app_portal: Portal | None = None
+
+    @property
+    def portal(self) -> Portal:
+        """The way from synchronous code into this service, or into the App that it is a part of."""
+        if self._app_portal is not None:
+            return self._app_portal
+        if self._portal is None:
+            self._portal = Portal(
+                Host(
+                    type(self).__name__,
+                    open=self.open,
+                    close=self.close,
+                    loop=lambda: None if self._engine is None else self._loop,
+                    in_use=self.in_use,
+                    forget=self.after_fork,
+                )
+            )
+        return self._portal
+
+    def enter_by(self, portal: Portal) -> None:
+        """Let synchronous code enter by the App's portal, which opens the whole App."""
+        self._app_portal = portal
+
+    def in_use(self) -> bool:
+        """Whether closing it now would take a lease from its holder, or jobs from a worker."""
+        in_use: Callable[[], bool] | None = getattr(self._engine, "in_use", None)
+        return in_use is not None and in_use()
+
+    def after_fork(self) -> None:
+        """Become closed in a process that was just forked. What was open belongs to its parent."""
+        self._store_client.forget()
+        self.forget_engine()
+
+    def forget_engine(self) -> None:
+        """Do so, except for the store, which other services may use as well."""
+        forget: Callable[[], None] | None = getattr(self._engine, "forget", None)
+        if forget is not None:
+            forget()
+        keep_forever(self._engine)
+        self._engine = self._loop = None
 
     def uses(self, store_client: StoreClient) -> bool:
         """Whether it uses this client of a store."""
@@ -84,10 +128,15 @@ class Service(Generic[E]):
         Other keywords are those of :class:`Settings`, such as ``namespace="…"``.
         """
         settings = Settings.of(settings, changes)
-        return cls(from_url(checked_url(url), settings=settings, needs=[cls.needs]), settings)
+        remake = partial(from_url, checked_url(url), settings=settings, needs=[cls.needs])
+        return cls(StoreClient(remake(), settings, remake=remake))
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        if self._portal is None or self._app_portal is not None:
+            await self.open()
+        else:
+            async with self._portal.handed_over():
+                await self.open()
         return self
 
     async def __aexit__(
@@ -126,7 +175,7 @@ class Service(Generic[E]):
         if asyncio._get_running_loop() not in (None, self._loop):  # noqa: SLF001 - the public one raises without a loop
             raise MisuseError(
                 f"{self._these} were opened on another event loop.",
-                remedy="Make the handler async def, or use asyncio.run_coroutine_threadsafe(call, loop).result().",
+                remedy="Use them on that event loop, or from a thread without one: app.sync.",
             )
         return engine
 

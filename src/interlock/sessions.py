@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from interlock.errors import StoreReplacedError, StoreUnavailableError
 from interlock.exits import exit_process
+from interlock.late_executor import LateExecutor
 from interlock.ports.sessions import SessionCard
 from interlock.telemetry.log import BackgroundLog, emit
 
@@ -186,8 +187,10 @@ class SessionKeeper:
 
     def _run_thread(self, sessions: SessionStore) -> None:
         log = self._log = BackgroundLog()
-        with log.used():
-            asyncio.run(self._keep(sessions))
+        with log.used(), asyncio.Runner() as runner:
+            # The heartbeat may end after the main thread.
+            runner.get_loop().set_default_executor(LateExecutor(1, thread_name_prefix="interlock-pool"))
+            runner.run(self._keep(sessions))
         log.close(_LOG_SECONDS)
 
     async def _keep(self, sessions: SessionStore) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 from interlock.clock import Clock, SystemClock
 from interlock.errors import StoreUnavailableError
 from interlock.operations import Operations
+from interlock.portal import keep_forever
 from interlock.sessions import Session, SessionKeeper
 from interlock.settings import Settings
 from interlock.telemetry.log import emit
@@ -58,8 +59,17 @@ class Component(Protocol):
 class StoreClient:
     """Shared by all concepts that use one store."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock | None = None,
+        *,
+        remake: Callable[[], Store] | None = None,
+    ) -> None:
         self.store = store
+        self._remake = remake
+        """Creates the same store once more, for a forked process."""
         self.settings = settings
         self.clock = clock or SystemClock()
         self.open_wait = settings.store_wait
@@ -132,6 +142,26 @@ class StoreClient:
                     self._components.clear()
                     await self.store.close()
                     self._opening_lock = asyncio.Lock()  # the next component may open on another event loop
+
+    def forget(self) -> None:
+        """Become closed in a process that was just forked, without touching what belongs to its parent.
+
+        All objects that refer to the store, or to one of its ports, continue with those of a new one.
+        """
+        keep_forever(self.keeper, self._components, self._listening)
+        if self._remake is not None:
+            store, remade = vars(self.store), self._remake()
+            keep_forever(store, remade)
+            for name, port in vars(remade).items():
+                before = store.get(name)
+                if type(before) is type(port) and hasattr(port, "__dict__"):
+                    keep_forever(vars(before))
+                    before.__dict__ = vars(port)
+            self.store.__dict__ = vars(remade)
+        self.keeper = self._new_keeper()
+        self._components, self._waiting = {}, {}
+        self._opening_lock = asyncio.Lock()
+        self._listening = None
 
     def watch(self, component: Component, *, waiting: bool) -> None:
         """Note whether a component has waiters, for stores that poll only while there are any."""

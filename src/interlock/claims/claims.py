@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from interlock.arguments import Seconds
     from interlock.claims.claim import Claim
+    from interlock.claims.sync import SyncClaims
     from interlock.claims.views import ClaimView
     from interlock.explanation import Explanation
     from interlock.operations import BulkResult
@@ -48,6 +49,13 @@ class Claims(Service[ClaimEngine]):
 
     def _new_engine(self, store_client: StoreClient) -> ClaimEngine:
         return ClaimEngine(store_client)
+
+    @property
+    def sync(self) -> SyncClaims:
+        """The same for synchronous code: scripts, threads, plain functions."""
+        from interlock.claims.sync import SyncClaims
+
+        return SyncClaims(self)
 
     @property
     def metrics(self) -> ClaimMetrics:

@@ -99,6 +99,12 @@ class Events(Service[EventEngine]):
                     sources=", ".join(sorted(self._sources)),
                 )
 
+    def forget_engine(self) -> None:
+        """Become closed in a process that was just forked, with the jobs if no other service has them."""
+        super().forget_engine()
+        if self._own_jobs:
+            self.jobs.forget_engine()
+
     @property
     def metrics(self) -> EventMetrics:
         """The metrics of these events; register them with a Prometheus registry."""

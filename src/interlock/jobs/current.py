@@ -7,6 +7,7 @@ import json
 import logging
 import secrets
 from contextvars import ContextVar
+from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -89,11 +90,13 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
 class CurrentJob:
     """The running job. Created for every start, so everything but the fetched job is computed on demand."""
 
-    __slots__ = ("_buffer", "_caller", "_log", "arguments", "fetched", "follow_ups", "logs")
+    __slots__ = ("_buffer", "_caller", "_log", "arguments", "fetched", "follow_ups", "logs", "thread")
 
     _buffer: LogBuffer
     _log: JobLog
     _caller: callers.Caller
+    thread: int
+    """The thread that runs the handler, if it is a plain function."""
 
     def __init__(
         self, fetched: FetchedJob, logs: LogBuffers | None = None, arguments: Mapping[str, Any] = _NO_ARGUMENTS
@@ -287,6 +290,11 @@ def _party_of_job(task: asyncio.Task[Any] | None) -> callers.Caller | None:
     return None if job is None else job.caller
 
 
+def _party_of_handler_thread() -> callers.Caller | None:
+    job = CURRENT.get()
+    return job.caller if job is not None and getattr(job, "thread", None) == get_ident() else None
+
+
 def _cause() -> operations.Cause | None:
     """The job that runs here, and its event if it has one, for the journal."""
     job = CURRENT.get()
@@ -294,4 +302,5 @@ def _cause() -> operations.Cause | None:
 
 
 callers.add_caller_lookup(_party_of_job)
+callers.add_thread_lookup(_party_of_handler_thread)
 operations.add_cause_lookup(_cause)

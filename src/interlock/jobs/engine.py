@@ -139,6 +139,14 @@ class JobEngine:
             self.end_watcher.wake_all()
             await self.store_client.close(self)
 
+    def in_use(self) -> bool:
+        """Whether a worker is open."""
+        return bool(self.workers or self.direct_workers)
+
+    def forget(self) -> None:
+        """Become closed in a process that was just forked."""
+        self._closed = True
+
     def version_of(self, definition: Definition, name: str) -> HandlerVersion:
         """The version of one handler in this program."""
         version = self.settings.version

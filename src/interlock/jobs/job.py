@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Se
 from interlock.ports.jobs import NewJob
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Coroutine, Iterable, Iterator
 
     from interlock.connections import Connection
     from interlock.jobs.definition import Definition
     from interlock.jobs.end_hooks import EndHookDecorator, EndHookDefinition, EndHookOptions
     from interlock.jobs.handle import Handle
     from interlock.jobs.options import JobChanges, JobOptions
+    from interlock.jobs.sync import SyncHandle
+    from interlock.portal import Portal
     from interlock.ports.job_hooks import EndHook
     from interlock.ports.jobs import JobState
     from interlock.ports.limits import Use
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
     class Enqueuer(Protocol):
         """Where jobs are enqueued."""
 
+        @property
+        def portal(self) -> Portal: ...
         async def enqueue(self, call: Call[R_co], /) -> Handle[R_co]: ...
+        def enqueue_on(self, connection: Connection, calls: Iterable[Call[R_co]], /) -> list[Handle[R_co]]: ...
 
         def define_hook(
             self, after: Definition | None, definition: EndHookDefinition, aliases: Sequence[str], hook: EndHook
@@ -106,6 +111,8 @@ class NewJobs(Sequence[NewJob]):
 class Job(Generic[P, R]):
     """A job that the app defines. Calling it calls the function; ``enqueue`` has a worker run it."""
 
+    __name__: str
+
     def __init__(
         self,
         jobs: Enqueuer,
@@ -142,6 +149,30 @@ class Job(Generic[P, R]):
         if "connection" in kwargs and self.definition.takes_connection:
             return Call(self.options(connection=kwargs.pop("connection")), args, kwargs)
         return Call(self, args, kwargs)
+
+    @overload
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> SyncHandle[R]: ...
+
+    @overload
+    def enqueue_sync(self, *args: Any, connection: Connection, **kwargs: Any) -> SyncHandle[R]: ...
+
+    def enqueue_sync(self, *args: Any, **kwargs: Any) -> SyncHandle[R]:
+        """Have a worker run it, from synchronous code: a script, Flask, a thread, a plain-function handler.
+
+        Durable when this returns. The first call opens the app in a background thread; see :mod:`interlock.sync`. With
+        ``connection=``, a synchronous one, the job belongs to its transaction as in :meth:`enqueue`, and nothing is
+        opened.
+        """
+        from interlock.jobs.sync import SyncHandle
+
+        call, jobs, name = self._call(args, kwargs), self.jobs, self.__name__
+        if call.job.connection is not None:
+            (handle,) = jobs.enqueue_on(call.job.connection, [call])
+        else:
+            handle = jobs.portal.run(
+                lambda: jobs.enqueue(call), f"{name}.enqueue_sync()", instead=f"await {name}.enqueue(…)"
+            )
+        return SyncHandle(jobs.portal, handle)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The job with these arguments, not yet enqueued: ``await jobs.enqueue_many([job.call(…), …])``."""

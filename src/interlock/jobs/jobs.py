@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.jobs.end_hooks import EndHookOptions
     from interlock.jobs.options import JobDefinitionOptions
+    from interlock.jobs.sync import SyncJobs
     from interlock.jobs.views import JobView, LogLine, Progress
     from interlock.jobs.worker import Worker
     from interlock.operations import BulkResult, Operations
@@ -103,6 +104,13 @@ class Jobs(Service[JobEngine]):
         engine = JobEngine(store_client, self._definitions)
         engine.service, engine.middleware, engine.resources = self, self._middleware, self.resources
         return engine
+
+    @property
+    def sync(self) -> SyncJobs:
+        """The same for synchronous code: scripts, threads, plain functions."""
+        from interlock.jobs.sync import SyncJobs
+
+        return SyncJobs(self)
 
     @property
     def metrics(self) -> JobMetrics:
@@ -237,6 +245,15 @@ class Jobs(Service[JobEngine]):
 
         Also takes a call: ``await jobs.enqueue(job.call(…))`` is ``await job.enqueue(…)``.
         """
+        made = self.call_of(call, arguments)
+        if made.job.connection is not None:
+            (handle,) = await self._enqueue_in_transaction([made], made.job.connection)
+            return handle
+        (number,) = await self._running.enqueue([made])
+        return Handle(self, number)
+
+    def call_of(self, call: Call[R] | str, arguments: dict[str, Any]) -> Call[Any]:
+        """The call that :meth:`enqueue` enqueues."""
         if isinstance(call, str):
             call = self.named(call).call(**arguments)
         elif arguments:
@@ -245,11 +262,7 @@ class Jobs(Service[JobEngine]):
                 remedy="Pass them to job.call(…).",
             )
         self._check(call)
-        if call.job.connection is not None:
-            (handle,) = await self._enqueue_in_transaction([call], call.job.connection)
-            return handle
-        (number,) = await self._running.enqueue([call])
-        return Handle(self, number)
+        return call
 
     @overload
     async def enqueue_many(  # type: ignore[overload-overlap]

@@ -69,6 +69,16 @@ class LeaseEngine(Generic[W, O, L]):
         finally:
             await self._store_client.close(self)
 
+    def in_use(self) -> bool:
+        """Whether closing it now would take a lease from its holder."""
+        return bool(self._owners)
+
+    def forget(self) -> None:
+        """Give up every lease in a process that was just forked. The store is not told: its parent holds them."""
+        self._access.closed = True
+        for lease in self._held():
+            lease._loss = "this process was forked, and its parent holds it"
+
     @property
     def operations(self) -> Operations:
         """The journaled operations on this store."""

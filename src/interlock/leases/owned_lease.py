@@ -118,6 +118,13 @@ class OwnedLease:
         self.ensure()
         self._tie(asyncio.current_task())
 
+    def _enter_thread(self) -> None:
+        """Start a block of synchronous code. It cannot be cancelled, but counts as work that relies on the session."""
+        if self._in_block:
+            raise MisuseError(f"The {self._noun} on {self.key!r} is already in a block.", remedy="Enter it once.")
+        self.ensure()
+        self._tie(None)
+
     def _tie(self, task: asyncio.Task[Any] | None) -> None:
         """Tie it to the running task, which is cancelled if it is lost."""
         self._task = task

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.limits.kinds import Limit
     from interlock.limits.reservation import Reservation
+    from interlock.limits.sync import SyncLimits
     from interlock.limits.views import LimitView
     from interlock.ports.limits import Use
     from interlock.store_client import StoreClient
@@ -45,6 +46,13 @@ class Limits(Service[LimitEngine]):
 
     def _new_engine(self, store_client: StoreClient) -> LimitEngine:
         return LimitEngine(store_client)
+
+    @property
+    def sync(self) -> SyncLimits:
+        """The same for synchronous code: scripts, threads, plain functions."""
+        from interlock.limits.sync import SyncLimits
+
+        return SyncLimits(self)
 
     @property
     def metrics(self) -> LimitMetrics:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.locks.engine import FirstAsk
     from interlock.locks.lease import Lease
+    from interlock.locks.sync import SyncLocks
     from interlock.locks.views import Holder, LockView
     from interlock.operations import BulkResult
     from interlock.ports.locks import Left, LockRequest
@@ -60,6 +61,13 @@ class Locks(Service[Engine]):
         self._apart = (prefix, counts)
         if self._engine is not None:
             self._engine.apart = self._apart
+
+    @property
+    def sync(self) -> SyncLocks:
+        """The same for synchronous code: scripts, threads, plain functions."""
+        from interlock.locks.sync import SyncLocks
+
+        return SyncLocks(self)
 
     @property
     def metrics(self) -> LockMetrics:
@@ -192,11 +200,12 @@ def _used_twice() -> MisuseError:
 class ManyAcquisition:
     """Several locks about to be acquired, in the same order everywhere."""
 
-    __slots__ = ("_engine", "_held", "_keys", "_ttl", "_wait")
+    __slots__ = ("_engine", "_held", "_ttl", "_wait", "keys")
 
     def __init__(self, engine: Engine, keys: list[str], ttl: float, wait: float | None) -> None:
         self._engine = engine
-        self._keys = keys
+        self.keys = keys
+        """The keys, each once, in this order."""
         self._ttl = ttl
         self._wait = wait
         self._held: list[Acquisition] = []
@@ -205,7 +214,7 @@ class ManyAcquisition:
         give_up = None if self._wait is None else self._engine.monotonic() + self._wait
         leases: dict[str, Lease] = {}
         try:
-            for key in self._keys:
+            for key in self.keys:
                 left = None if give_up is None else max(0.0, give_up - self._engine.monotonic())
                 one = Acquisition(self._engine, key, self._ttl, left)
                 leases[key] = await one.__aenter__()

@@ -85,6 +85,12 @@ class Schedules(Service[ScheduleEngine]):
     def _new_engine(self, store_client: StoreClient) -> ScheduleEngine:
         return ScheduleEngine(store_client, self.jobs, self._declared, self._hooks, own_jobs=self._own_jobs)
 
+    def forget_engine(self) -> None:
+        """Become closed in a process that was just forked, with the jobs if no other service has them."""
+        super().forget_engine()
+        if self._own_jobs:
+            self.jobs.forget_engine()
+
     @property
     def metrics(self) -> ScheduleMetrics:
         """The metrics of these schedules; register them with a Prometheus registry."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from interlock.errors import StoreError, StoreReplacedError, StoreUnavailableError
+from interlock.errors import MisuseError, StoreError, StoreReplacedError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,10 @@ _Identity = tuple[tuple[int, int] | None, ...]
 # Closing any descriptor of a file releases all POSIX locks that the process has on it. This lock keeps other threads
 # from opening the new file before the descriptor that created it is closed.
 _creating = threading.Lock()
+_pinned: Counter[tuple[int, int]] = Counter()
+"""How many stores of this process have each file open."""
+_open_in_parent: set[tuple[int, int]] = set()
+"""The files that were open when this process was forked."""
 
 
 class DatabaseFile:
@@ -64,6 +69,12 @@ class DatabaseFile:
         """Open the existing file."""
         with _creating:
             self.check()
+            if _open_in_parent and self.identify() in _open_in_parent:
+                raise MisuseError(
+                    f"{self.path} was open when this process was forked. SQLite cannot tell the locks of the two "
+                    "processes apart, so using the file here could corrupt it.",
+                    remedy="Fork while no call is under way and no lease is held, or start the process with spawn.",
+                )
             try:
                 connection = sqlite3.connect(
                     self._uri,
@@ -92,9 +103,12 @@ class DatabaseFile:
         self._names = (str(self.path), *(real + part for part in _PARTS[1:]))
         self._anchor = connection
         self._identity = self._identify()
+        _pinned[self._identity[0] or (0, 0)] += 1
 
     def unpin(self) -> None:
         """Close the connection that pins the file."""
+        if self._identity is not None:
+            _pinned[self._identity[0] or (0, 0)] -= 1
         self._identity = None
         anchor, self._anchor = self._anchor, None
         if anchor is not None:
@@ -131,3 +145,19 @@ def _identity_of(name: str) -> tuple[int, int] | None:
             f"Could not look at {name}: {error.strerror}.", remedy="Check the permissions of its directory."
         ) from error
     return found.st_dev, found.st_ino
+
+
+def _after_fork_in_child() -> None:
+    """Remember the files that the parent process has open.
+
+    SQLite keeps its locks per process and file. The child inherits the memory of them without the locks, so a new
+    connection to such a file would believe that it has locks that it does not have.
+    """
+    global _creating
+    _creating = threading.Lock()
+    _open_in_parent.update(+_pinned)
+    _pinned.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

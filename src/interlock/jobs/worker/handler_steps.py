@@ -7,6 +7,7 @@ advances the handler's coroutine itself: the first step at once, the others, if 
 from __future__ import annotations
 
 import types
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from interlock.jobs.current import CURRENT
@@ -52,5 +53,6 @@ def other_steps(context: Context, work: Coroutine[Any, Any, Any], awaited: Any) 
 
 def call(current: CurrentJob, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """Call a plain handler in the present context."""
+    current.thread = get_ident()
     CURRENT.set(current)
     return function(**arguments)
