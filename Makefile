@@ -8,12 +8,13 @@ unexport PYTHONDONTWRITEBYTECODE
 READY := .venv/.ready
 # The demo needs little, so that a newcomer need not wait for the tools of development.
 DEMO_READY := .venv/.demo-ready
+EXAMPLES_READY := .venv/.examples-ready
 # Much of what the tests do is waiting. Tests of one class or module stay together and share their servers.
 PARALLEL := -n 5 --dist loadscope
 # Runs under faults have worker processes of their own.
 PARALLEL_FAULTS := -n 2 --dist loadscope
 
-.PHONY: setup demo example-bridge-lite test test-full test-system lint chaos bench bench-compare coverage clean
+.PHONY: setup demo example-bridge-lite example-sentinel test test-full test-system lint chaos bench bench-compare coverage clean
 
 setup: $(READY)
 
@@ -21,12 +22,17 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch $@ $(DEMO_READY)
+	@touch $@ $(DEMO_READY) $(EXAMPLES_READY)
 
 $(DEMO_READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[web]'
 	@touch $@
+
+$(EXAMPLES_READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[examples]'
+	@touch $@ $(DEMO_READY)
 
 demo: $(DEMO_READY)
 	$(BIN)/interlock demo
@@ -35,6 +41,10 @@ demo: $(DEMO_READY)
 SECONDS ?= 60
 example-bridge-lite: $(DEMO_READY)
 	cd examples/bridge_lite && $(abspath $(BIN))/python -m bridge.story --seconds $(SECONDS)
+
+# Operators click, schedules fire and are edited, workers are killed: SECONDS of it, and an audit.
+example-sentinel: $(EXAMPLES_READY)
+	cd examples/sentinel && $(abspath $(BIN))/python -m sentinel.story --seconds $(SECONDS)
 
 # What a newcomer runs: every promise on every store.
 test: setup

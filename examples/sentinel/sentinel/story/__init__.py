@@ -1,0 +1,1 @@
+"""A live story: operators click, schedules fire and are edited, workers are killed, and everything is audited."""
