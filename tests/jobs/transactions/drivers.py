@@ -58,9 +58,7 @@ async def enqueue(job: Job[..., Any], connection: Any, /, *args: Any, **kwargs: 
     """Enqueue one job on a connection, in the way that suits it."""
     bound = job.options(connection=connection)
     if adapter_of(connection).blocking:
-        jobs: Any = job.jobs
-        (handle,) = jobs.enqueue_on(connection, [bound.call(*args, **kwargs)])
-        return handle  # type: ignore[no-any-return]
+        return bound.enqueue_sync(*args, **kwargs).handle
     return await bound.enqueue(*args, **kwargs)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import threading
 from typing import TYPE_CHECKING, Any
 
 import aiosqlite
@@ -96,6 +97,29 @@ async def test_the_connection_is_an_argument_or_an_option(app: App, connection: 
     assert (await app.drain())[Outcome.DONE] == 8
     assert await handles[3].result() == "a handler's own argument"
     assert await report.options(connection=connection).options(connection=None).enqueue("g")
+
+
+def test_synchronous_code_needs_no_event_loop_until_it_waits(file: Path) -> None:
+    app = defined(f"sqlite:///{file}")
+    asyncio.run(opened_once(app))
+    report, query = app.jobs["report"], app.jobs["query"]
+    with sqlite3.connect(file) as own:
+        handles = [
+            report.enqueue_sync("a", connection=own),
+            report.options(connection=own).enqueue_sync(account="b"),
+            query.options(connection=own).enqueue_sync(connection="a handler's own argument"),
+            *app.sync.jobs.enqueue_many([report.call("c")], connection=own),
+        ]
+        assert "interlock-sync" not in {thread.name for thread in threading.enumerate()}
+    own.close()
+
+    assert [handle.status().lane for handle in handles] == ["a", "b", "", "c"]
+    app.sync.close()
+
+
+async def opened_once(app: App) -> None:
+    async with app:
+        pass  # creates the tables
 
 
 async def test_calls_of_different_connections_are_not_enqueued_together(app: App, connection: Any) -> None:
