@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from interlock.errors import InterlockError, MisuseError, StoreUnavailableError
 from interlock.jobs import Discard, Lanes, Retry, RetryLater, Snooze, current_job
 from interlock.jobs.definition import Definition
+from interlock.jobs.end_hooks import EndHookDefinition, JobEnd, hook_of
 from interlock.jobs.listing import list_jobs
 from interlock.jobs.options import JobOptions
 from interlock.limits import Cooldown, Rate, Slots
@@ -30,6 +31,7 @@ from interlock.testing.simulator import SimulationError, Violation, World
 from interlock.testing.simulator.history import Odd
 from interlock.testing.simulator.job_events import (
     EnqueueEnded,
+    FollowUpsAsked,
     HandlerBegan,
     HandlerEnded,
     HandlerRan,
@@ -42,13 +44,13 @@ from tests.simulation.disturbance import bring_back_and_see_end, disturb
 from tests.simulation.workload import PROFILES, Run, at_once
 
 if TYPE_CHECKING:
-    from interlock.jobs import Job
+    from interlock.jobs import CurrentJob, Job
     from interlock.jobs.worker import Worker
     from interlock.testing.simulator import Process, SimulatedProcess
 
 SETTINGS = Settings(session_ttl=3.0, recheck_interval=1.0, store_wait=2.0, stuck_work="report")
 _RETRY = Retry(attempts=3, delay=0.3, max_delay=1.0, jitter=0.2)
-_UNUSUAL = ("fails once", "fails", "scheduled", "snoozes", "discards", "slow", "stubborn")
+_UNUSUAL = ("fails once", "fails", "scheduled", "snoozes", "discards", "slow", "stubborn", "follows", "follows in vain")
 _BEHAVIOURS = (*["well"] * 4, *_UNUSUAL)
 _LANES = ("", "a", "a", "b")
 _PROFILES = {**PROFILES, "storm": replace(PROFILES["storm"], crashed_before=0.008, crashed_after=0.012)}
@@ -95,8 +97,28 @@ def _definitions(limit: int, seconds: float) -> list[Definition]:
         "paced": {"limits": [cooldown]},
         "both": {"limits": [slots, rate]},
         "all": {"lane": "{lane}", "limits": [slots, cooldown]},
+        "hooked": {},
+        "hooked in lane": {"lane": "{lane}"},
     }
-    return [Definition(handler, JobOptions.of({"retry": _RETRY, **one}), name=name) for name, one in options.items()]
+    found: list[Definition] = []
+    hook = EndHookDefinition(after_end, JobOptions.of({"retry": _RETRY}))
+    for name, one in options.items():
+        definition = Definition(handler, JobOptions.of({"retry": _RETRY, **one}), name=name.replace(" ", "-"))
+        if "hooked" in name:
+            definition.add_hook(hook_of(hook, tuple(state for state in JobState if state.final)))
+        found.append(definition)
+    return [*found, hook, Definition(step, JobOptions.of({"retry": _RETRY}))]
+
+
+async def after_end(end: JobEnd) -> None:
+    """The end hook of some jobs."""
+    if end.job % 3 == 0:
+        await asyncio.sleep(0.05)
+
+
+async def step(number: int) -> None:
+    """What follows some jobs."""
+    await asyncio.sleep(0.01 * (number % 3))
 
 
 _scenes: WeakKeyDictionary[Process, JobScenario] = WeakKeyDictionary()
@@ -111,6 +133,8 @@ class JobScenario:
         self.slots = self.random.choice((1, 1, 2))
         self.cooldown = self.random.choice((0.2, 0.5))
         self.snoozed: Counter[int] = Counter()
+        self.steps: dict[str, Job[..., Any]] = {}
+        """The follow-up of each process."""
         self.ids: list[int] = []
         self.workers: list[tuple[SimulatedProcess, Worker]] = []
 
@@ -184,7 +208,9 @@ class JobScenario:
 
     def _define(self, process: SimulatedProcess) -> list[Job[..., Any]]:
         _scenes[process.process] = self
-        return [process.jobs.define(definition) for definition in _definitions(self.slots, self.cooldown)]
+        *jobs, _, following = [process.jobs.define(one) for one in _definitions(self.slots, self.cooldown)]
+        self.steps[process.name] = following
+        return jobs
 
     async def run(self, process: str, behaviour: str, pieces: list[float]) -> None:
         """What a handler does."""
@@ -202,9 +228,17 @@ class JobScenario:
                     history.add(HandlerResisted(now(), *about))
                     continue
                 history.add(HandlerRan(now(), *about))
+            if behaviour.startswith("follows"):
+                self._follow(process, job)
             await self._behave(behaviour, job.id, job.attempt)
         finally:
             history.add(HandlerEnded(now(), *about))
+
+    def _follow(self, process: str, job: CurrentJob) -> None:
+        count = 1 + job.id % 2
+        following = self.steps[process]
+        job.follow_up(*(following.call(number) for number in range(count)))
+        self.world.history.add(FollowUpsAsked(self.world.clock.now(), process, job.id, job.fence, count))
 
     async def _behave(self, behaviour: str, number: int, attempt: int) -> None:
         if behaviour == "fails" or (behaviour == "fails once" and attempt == 1):
@@ -214,6 +248,8 @@ class JobScenario:
         if behaviour == "snoozes" and self.snoozed[number] < 2:
             self.snoozed[number] += 1
             raise Snooze(0.2)
+        if behaviour == "follows in vain" and attempt == 1:
+            raise ConnectionError("simulated")
         if behaviour == "discards":
             raise Discard("simulated")
         if behaviour == "slow":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.sqlite import job_acknowledge, job_fetch
+from interlock.backends.sqlite import job_acknowledge, job_fetch, job_finish
+from interlock.backends.sqlite.job_hooks import enqueue_hooks
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.jobs import SqliteJobs
 from interlock.jobs.engine import JobEngine
@@ -144,7 +145,67 @@ def _(patch: pytest.MonkeyPatch) -> None:
     around(patch, job_acknowledge._Ending, "take", take)
 
 
+@_breaks("hooks", "only jobs that are done have hooks")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def only_done(original: Any, rows: JobRows, ids: Sequence[int]) -> None:
+        done = {id for (id,) in rows.all("select id from interlock_job_history where state = 'done'")}  # noqa: A001
+        original(rows, [number for number in ids if number in done])
+
+    _around_function(patch, job_finish, "enqueue_hooks", only_done)
+
+
+@_breaks("hooks", "an acknowledgement that is repeated enqueues the hooks again")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def again(original: Any, rows: JobRows, acknowledgements: Any, late: list[int], accepted: list[bool]) -> None:
+        original(rows, acknowledgements, late, accepted)
+        enqueue_hooks(rows, [acknowledgements[at].id for at in late if accepted[at]])
+
+    _around_function(patch, job_acknowledge, "_accept_repeated", again)
+
+
+@_breaks("follow-ups", "follow-ups do not wait for the answer to the acknowledgement")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def acknowledge(original: Any, rows: JobRows, session: str, given: Sequence[Acknowledgement]) -> Acknowledged:
+        jobs = [job for one in given for job in one.follow_ups]
+        acknowledged: Acknowledged = original(rows, session, [one._replace(follow_ups=()) for one in given])
+        if jobs:
+            job_acknowledge.enqueue(rows, jobs, again=True)
+        return acknowledged
+
+    _around_function(patch, job_acknowledge, "acknowledge", acknowledge)
+
+
 # -- the worker ----------------------------------------------------------------------------------------------------
+
+
+@_breaks("follow-ups", "follow-ups are sent after the acknowledgement")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def send(original: Any, self: Any, session_batch: Any, batch: Sequence[Acknowledgement], jobs: Any) -> bool:
+        following = [job for one in batch for job in one.follow_ups]
+        ready: bool = await original(self, session_batch, [one._replace(follow_ups=()) for one in batch], jobs)
+        if following:
+            ids = await self._engine.follow_up_ids(len(following))
+            await self._jobs.enqueue([job._replace(id=number) for job, number in zip(following, ids, strict=True)])
+        return ready
+
+    around(patch, Completer, "_acknowledge", send)
+
+
+@_breaks("follow-ups", "a handler that fails keeps its follow-ups for the next attempt")
+def _(patch: pytest.MonkeyPatch) -> None:
+    kept: dict[int, list[Any]] = {}
+
+    def done(original: Any, self: Any, job: Any, *about: Any) -> Any:
+        self._current.follow_ups = [*kept.pop(job.id, ()), *(self._current.follow_ups or ())] or None
+        return original(self, job, *about)
+
+    def ended(original: Any, self: Any, job: Any, session_batch: Any, value: Any, error: Any) -> Any:
+        if error is not None and (follow_ups := getattr(self, "_current", None) and self._current.follow_ups):
+            kept.setdefault(job.id, []).extend(follow_ups)
+        return original(self, job, session_batch, value, error)
+
+    around(patch, Runner, "_done", done)
+    around(patch, Runner, "_ended", ended)
 
 
 @_breaks("durable", "a fetch whose answer was lost is forgotten")

@@ -22,6 +22,7 @@ def test_every_promise_of_jobs_holds_for_seeds(chunk: range) -> None:
 
     # The runs were worth something: jobs ended in every usual way, and things really went wrong.
     assert {"done", "failed", "retry", "snoozed", "discarded", "returned", "rescued", "started again"} <= set(outcomes)
+    assert {"hooks", "follow-ups"} <= set(outcomes)
     assert {"slow_reply", "refused", "failed_after", "reply_lost", "late", "message_lost", "outage"} <= set(faults)
     assert faults["paused"] > 0
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EnqueueEnded",
+    "FollowUpsAsked",
     "HandlerBegan",
     "HandlerEnded",
     "HandlerRan",
@@ -203,6 +204,20 @@ class HandlerResisted(NamedTuple):
         return [f"{self.id}/{self.fence}"]
 
 
+class FollowUpsAsked(NamedTuple):
+    """A handler asked for follow-ups, to be enqueued when it is done."""
+
+    at: float
+    process: str
+    id: int
+    fence: int
+    number: int
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [f"{self.id}/{self.fence}", str(self.number)]
+
+
 class HandlerEnded(NamedTuple):
     """A handler ended, whichever way."""
 
@@ -237,6 +252,7 @@ JobEvent = (
     | JobCancelled
     | JobRetried
     | EnqueueEnded
+    | FollowUpsAsked
     | HandlerBegan
     | HandlerRan
     | HandlerResisted

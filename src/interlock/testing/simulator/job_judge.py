@@ -11,11 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.ports.jobs import MAX_CRASHES, FetchResult, JobState, OnFailure, Outcome
+from interlock.ports.job_hooks import decode_hooks
+from interlock.ports.jobs import MAX_CRASHES, FetchResult, JobState, NewJob, OnFailure, Outcome
 from interlock.testing.simulator.checker import Verdict
 from interlock.testing.simulator.history import Odd
 from interlock.testing.simulator.job_events import (
     EnqueueEnded,
+    FollowUpsAsked,
     HandlerBegan,
     HandlerEnded,
     HandlerRan,
@@ -37,7 +39,7 @@ from interlock.testing.simulator.model import Violation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.ports.jobs import Acknowledgement, FetchedJob, NewJob
+    from interlock.ports.jobs import Acknowledgement, FetchedJob
     from interlock.testing.simulator.history import Event
 
 __all__ = ["check_jobs"]
@@ -98,6 +100,10 @@ class _Check:
         self._starts: dict[str, list[tuple[float, int]]] = {}
         self._resisted: set[tuple[int, int]] = set()
         self._paused: set[str] = set()
+        self._asked: dict[tuple[int, int], int] = {}
+        """How many follow-ups handlers asked for, by job and fence."""
+        self._due: Counter[str] = Counter()
+        """How many hooks and follow-ups there have to be, by cause."""
         self._places = 0
         self._now = 0.0
         for event in events:
@@ -130,6 +136,8 @@ class _Check:
                 self._retried(event)
             case HandlerBegan():
                 self._began(event)
+            case FollowUpsAsked():
+                self._asked[event.id, event.fence] = event.number
             case HandlerResisted():
                 self._resisted.add((event.id, event.fence))
             case HandlerRan() | HandlerEnded():
@@ -162,6 +170,8 @@ class _Check:
         given: set[int] = set()
         lanes: dict[str, int] = {}
         for got in batch.jobs:
+            if got.id not in self._jobs and got.cause:
+                self._jobs[got.id] = _Job(_new_job(got), None)  # a hook or a follow-up, which the store enqueued itself
             job = self._jobs.get(got.id)
             if job is None or job.ended:
                 self._broken("exclusive", f"job {got.id} was given that is not there, or has ended")
@@ -245,8 +255,17 @@ class _Check:
         end = _ENDS.get(acknowledgement.outcome)
         if job.end_asked and acknowledgement.outcome is not Outcome.DONE:
             end = JobState.CANCELLED
+        if end is JobState.DONE and (asked := self._asked.get((job.new.id, fetch.fence))):
+            self._due[f"job:{job.new.id}"] += asked
         if end is not None:
-            job.ended = end
+            self._end(job, end)
+
+    def _end(self, job: _Job, state: JobState) -> None:
+        """Note the end of a job, which its hooks follow."""
+        job.ended = state
+        hooks = sum(state in states for *_, states in decode_hooks(job.new.hooks)) if job.new.hooks else 0
+        if hooks:
+            self._due[f"end:{job.new.id}"] += hooks
 
     def _forget_starts(self, job: _Job, fetch: _Fetch) -> None:
         for use in job.new.uses:
@@ -262,7 +281,7 @@ class _Check:
                 fetch.ended_at = self._now
                 self._forget_starts(job, fetch)
                 if job.end_asked:
-                    job.ended = JobState.CANCELLED
+                    self._end(job, JobState.CANCELLED)
                 if job.running == fetch.process and not self._excused(fetch, self._now):
                     self._broken("live", f"job {job.new.id} was handed back while it ran")
 
@@ -287,16 +306,16 @@ class _Check:
             if one.quarantined and job.crashes < MAX_CRASHES:
                 self._broken("quarantine", f"job {one.id} was quarantined after {job.crashes} crashes")
             if one.quarantined:
-                job.ended = JobState.QUARANTINED
+                self._end(job, JobState.QUARANTINED)
             elif job.end_asked:
-                job.ended = JobState.CANCELLED
+                self._end(job, JobState.CANCELLED)
             self.verdict.outcomes["rescued"] += 1
 
     def _cancelled(self, event: JobCancelled) -> None:
         job = self._jobs.get(event.id)
         if job is not None and not job.ended:
             if event.state is JobState.CANCELLED:
-                job.ended = JobState.CANCELLED
+                self._end(job, JobState.CANCELLED)
             elif event.state is not None and event.state.at_worker:
                 job.end_asked = True
 
@@ -378,4 +397,17 @@ class _Check:
             elif view.state is not job.ended:
                 self._broken("acknowledged", f"job {number} is {view.state} and should be {job.ended}")
         for number in views.keys() - self._jobs.keys():
-            self._broken("once", f"job {number} came from nowhere")
+            if not views[number].cause:
+                self._broken("once", f"job {number} came from nowhere")
+        found = Counter(view.cause for view in views.values() if view.cause)
+        for cause in sorted(found.keys() | self._due.keys()):
+            promise = "hooks" if cause.startswith("end:") else "follow-ups"
+            self.verdict.outcomes[promise] += found[cause]
+            if found[cause] != self._due[cause]:
+                self._broken(promise, f"{found[cause]} jobs were caused by {cause}, and should be {self._due[cause]}")
+
+
+def _new_job(got: FetchedJob) -> NewJob:
+    """A job that the store enqueued, as far as a fetch tells of it; it has no lane and no limits."""
+    how = (got.name, got.queue, got.lane, got.priority, 0.0, None, (), OnFailure.BLOCK, False, 0.0)
+    return NewJob(got.id, *how, got.arguments, got.options, cause=got.cause)
