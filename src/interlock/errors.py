@@ -2,7 +2,8 @@
 
     InterlockError
     ├── MisuseError                fix the call
-    │   └── InvalidArgumentError     (also a ValueError)
+    │   ├── InvalidArgumentError     (also a ValueError)
+    │   └── KeyConflictError
     ├── NotFoundError              ask for something that exists
     │   ├── EventGoneError
     │   ├── RecordNotFoundError
@@ -24,6 +25,7 @@
     ├── JobError                   find out how the job ended
     │   ├── JobFailedError
     │   ├── JobCancelledError
+    │   │   └── JobExpiredError
     │   └── PipelineError
     ├── EventError                 reject the delivery
     │   ├── SignatureError
@@ -58,8 +60,10 @@ __all__ = [
     "InvalidTransitionError",
     "JobCancelledError",
     "JobError",
+    "JobExpiredError",
     "JobFailedError",
     "JobTimeoutError",
+    "KeyConflictError",
     "LeaseLostError",
     "LimitFullError",
     "LimitTimeoutError",
@@ -113,6 +117,13 @@ class InvalidArgumentError(MisuseError, ValueError):
 
     code = "invalid-argument"
     remedy = "Pass a valid argument."
+
+
+class KeyConflictError(MisuseError):
+    """Another job with other arguments holds the key. Nothing was enqueued."""
+
+    code = "key-conflict"
+    remedy = "Use another key for other arguments."
 
 
 # -- ask for something that exists -------------------------------------------------------------------------------------
@@ -344,6 +355,13 @@ class JobCancelledError(JobError):
 
     code = "job-cancelled"
     remedy = "Enqueue another job, or retry this one: interlock jobs retry ID."
+
+
+class JobExpiredError(JobCancelledError):
+    """The job had not started when its time was over, and never will."""
+
+    code = "job-expired"
+    remedy = "Enqueue another job with more time, or run this one after all: interlock jobs retry ID."
 
 
 class PipelineError(JobError):

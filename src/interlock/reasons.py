@@ -40,6 +40,7 @@ class Reason(StrEnum):
     TO_BE_RETRIED = "to-be-retried"
     SNOOZED = "snoozed"
     BEHIND = "behind"
+    BLOCKED = "blocked"
     LIMIT = "limit"
     PACE = "pace"
     LANE_HELD = "lane-held"
@@ -55,6 +56,7 @@ class Reason(StrEnum):
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
     QUARANTINED = "quarantined"
+    EXPIRED = "expired"
     LATE = "late"
     IDLE = "idle"
     # jobs, claims and events
@@ -147,6 +149,11 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
             "Other jobs in its lane come first. The explanation says what the first of them waits for.",
             "See that job.",
         ),
+        Reason.BLOCKED: ReasonInfo(
+            _JOB,
+            "It starts after other jobs have ended. The explanation names them and their states.",
+            "See those jobs.",
+        ),
         Reason.LIMIT: ReasonInfo(
             _JOB_OR_LANE,
             "All slots of a limit are taken by the jobs that the explanation names.",
@@ -195,6 +202,9 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
         Reason.SUPERSEDED: ReasonInfo(_JOB, "A newer job in its lane does its work.", "See that job."),
         Reason.QUARANTINED: ReasonInfo(
             _JOB, "Too many workers died while it was their only suspect.", "Find out why they died, then retry it."
+        ),
+        Reason.EXPIRED: ReasonInfo(
+            _JOB, "It had not started when its time was over.", "If it is still needed, run `interlock jobs retry ID`."
         ),
         Reason.LATE: ReasonInfo(
             ("queue", "schedule"), "Jobs have been ready for a long time.", "Start more workers for the queue."

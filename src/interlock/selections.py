@@ -47,6 +47,7 @@ _RETRYABLE = frozenset(
         JobState.DISCARDED,
         JobState.CANCELLED,
         JobState.QUARANTINED,
+        JobState.EXPIRED,
     }
 )
 _POSSIBLE_STATES: Mapping[Action | None, frozenset[JobState]] = {

@@ -397,7 +397,7 @@ class TestWriting:
             ids = await driver.jobs.ids(20)
             calls = [driver.jobs.enqueue([new_job(number)]) for number in (*ids, ids[3])]
             results = await asyncio.gather(*calls, return_exceptions=True)
-            assert [type(result) for result in results if result is not None] == [StoreError]
+            assert [type(result) for result in results if result != {}] == [StoreError]
             assert (await driver.queue()).ready == 20
 
     async def test_a_rescue_that_had_to_wait_leaves_those_alone_who_could_not_renew(self, tmp_path: Path) -> None:

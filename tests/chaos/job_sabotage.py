@@ -74,7 +74,7 @@ class Saboteur:
         return self._count % every == 0
 
     def _wrong_jobs(self, how: str) -> Any:
-        async def enqueue(jobs: Sequence[NewJob], *, again: bool = False) -> None:
+        async def enqueue(jobs: Sequence[NewJob], *, again: bool = False) -> Any:
             jobs = list(jobs)
             if how == "loses what it accepts" and self._now_and_then(10):
                 jobs.pop()
@@ -91,7 +91,7 @@ class Saboteur:
                 jobs = [job._replace(uses=tuple(_one_more(use) for use in job.uses)) for job in jobs]
             elif how == "no pace":
                 jobs = [job._replace(uses=tuple(use for use in job.uses if not use.per)) for job in jobs]
-            await self._enqueue(jobs, again=again)
+            return await self._enqueue(jobs, again=again)
 
         return enqueue
 

@@ -99,6 +99,28 @@ async def test_what_is_overdue_waits_for_a_worker(floor: Floors) -> None:
         assert await told(b, delayed, Reason.READY) == "has been ready for 10.0 s"
 
 
+async def test_blocked_says_what_it_waits_for(floor: Floors) -> None:
+    async with floor() as b:
+        first, second = await b.add(name="build"), await b.add()
+        last = await b.add(after=(first,))
+        both = await b.add(after=(first, second))
+        assert await told(b, last, Reason.BLOCKED) == f"waits for job {first} (ready)"
+        assert await told(b, both, Reason.BLOCKED) == f"waits for job {first} (ready) and 1 more"
+        await b.started(await b.one(names=("build",)))
+        assert await told(b, last, Reason.BLOCKED) == f"waits for job {first} (running)"
+        lines = (await b.insight.explain("job", last)).lines
+        assert lines[0] == f"job {last} (n) starts after 1 other job has ended"
+        assert lines[1].startswith(f"it waits for job {first} (build), which is running since ")
+
+
+async def test_expired(floor: Floors) -> None:
+    async with floor() as b:
+        job_id = await b.add(expires=5.0, delay=60.0)
+        await b.let_pass(6)
+        await b.fetch()
+        assert (await told(b, job_id, Reason.EXPIRED)).startswith("not started by ")
+
+
 async def test_behind_says_what_the_head_waits_for(floor: Floors) -> None:
     async with floor() as b:
         head, middle, last = [await b.add(lane="l") for _ in range(3)]

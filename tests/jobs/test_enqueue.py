@@ -16,7 +16,7 @@ from interlock.errors import InvalidArgumentError, MisuseError, StoreUnavailable
 from interlock.jobs.ids import Ids
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from interlock.jobs import Job
     from interlock.ports.jobs import NewJob
@@ -142,11 +142,12 @@ async def test_an_answer_that_was_lost_is_asked_for_again(monkeypatch: pytest.Mo
         report = define(jobs)
         accept, calls = store.jobs.enqueue, []
 
-        async def lossy(new: Sequence[NewJob], *, again: bool = False) -> None:
+        async def lossy(new: Sequence[NewJob], *, again: bool = False) -> Mapping[int, int]:
             calls.append(again)
-            await accept(new, again=again)
+            existing = await accept(new, again=again)
             if len(calls) < 3:
                 raise StoreUnavailableError("The answer was lost.")
+            return existing
 
         monkeypatch.setattr(store.jobs, "enqueue", lossy)
         handle = await report.enqueue("a")
@@ -161,7 +162,7 @@ async def test_an_outage_that_lasts_is_said_with_the_job_s_number(monkeypatch: p
     async with Jobs(store, Settings(store_wait=0.1)) as jobs:
         report = define(jobs)
 
-        async def away(new: Sequence[NewJob], *, again: bool = False) -> None:
+        async def away(new: Sequence[NewJob], *, again: bool = False) -> Mapping[int, int]:
             raise StoreUnavailableError("It is away.")
 
         monkeypatch.setattr(store.jobs, "enqueue", away)

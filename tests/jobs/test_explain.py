@@ -16,6 +16,7 @@ from interlock.ports.job_views import (
     JobSituation,
     JobView,
     LaneView,
+    Need,
     QueuePause,
     RowLock,
     RunningSuspects,
@@ -302,7 +303,38 @@ WAITING = [
         ["lane 'x#1' is held by ann", "no job of it starts until it is released"],
     ),
 ]
+BLOCKED = [
+    (
+        situation(
+            JobState.BLOCKED,
+            needs=(Need(12, "build", JobState.RUNNING, NOW - 60), Need(13, "mail", JobState.READY, NOW - 90)),
+            needs_count=3,
+        ),
+        Reason.BLOCKED,
+        ["starts after 3 other jobs", "job 12 (build), which is running since 2027-01-15T07:59", "explain job 12"],
+    ),
+    (
+        situation(JobState.BLOCKED, needs=(Need(12, "", None, None),), needs_count=1),
+        Reason.BLOCKED,
+        ["1 other job has ended", "which is no longer kept"],
+    ),
+    (
+        situation(
+            JobState.PARKED,
+            {"error": "job 12 failed: disk full"},
+            needs=(Need(12, "build", JobState.FAILED, NOW),),
+            needs_count=1,
+        ),
+        Reason.PARKED,
+        ["job 12 failed: disk full", "jobs retry 12", "jobs retry 7"],
+    ),
+]
 ENDED = [
+    (
+        situation(JobState.EXPIRED, {"finished_at": NOW - 1, "error": "not started by 2027-01-15T07:59:00Z"}),
+        Reason.EXPIRED,
+        ["expired at", "not started by 2027", "jobs retry 7"],
+    ),
     (
         situation(JobState.DONE, {"worker": WORKER, "finished_at": NOW - 1, "result_kept_until": NOW + 60}),
         Reason.DONE,
@@ -336,7 +368,7 @@ ENDED = [
 ]
 
 
-@pytest.mark.parametrize(("seen", "reason", "words"), [*WAITING, *ENDED], ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize(("seen", "reason", "words"), [*WAITING, *BLOCKED, *ENDED], ids=lambda value: str(value)[:20])
 def test_each_reason_in_words_and_as_data(seen: JobSituation, reason: Reason, words: list[str]) -> None:
     told = explain_job(seen)
 
@@ -355,10 +387,10 @@ def test_each_reason_in_words_and_as_data(seen: JobSituation, reason: Reason, wo
 
 
 def test_every_state_has_its_words() -> None:
-    told = {seen.job.state for seen, _, _ in [*WAITING, *ENDED]}
+    told = {seen.job.state for seen, _, _ in [*WAITING, *BLOCKED, *ENDED]}
 
     assert told == set(JobState) - {JobState.BEHIND}
-    reasons = {reason for _, reason, _ in [*WAITING, *ENDED]}
+    reasons = {reason for _, reason, _ in [*WAITING, *BLOCKED, *ENDED]}
     known = {reason for reason, info in REASONS.items() if "job" in info.subjects}
     assert reasons == known - {Reason.BEHIND, Reason.LOCK, Reason.LOOP_BLOCKED}
 

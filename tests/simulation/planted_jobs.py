@@ -215,9 +215,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("durable", "an enqueue whose answer was lost gets other ids")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def again(_original: Any, self: Any, jobs: Sequence[NewJob], started: float) -> None:
+    async def again(_original: Any, self: Any, jobs: Sequence[NewJob], started: float) -> Any:
         ids = await self._ids.take(len(jobs))
-        await self.jobs.enqueue([job._replace(id=number) for job, number in zip(jobs, ids, strict=True)])
+        return await self.jobs.enqueue([job._replace(id=number) for job, number in zip(jobs, ids, strict=True)])
 
     around(patch, JobEngine, "_enqueue_again", again)
 

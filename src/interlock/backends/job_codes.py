@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from interlock.ports.jobs import OnFailure, Outcome
+from interlock.ports.jobs import IfFailed, OnFailure, Outcome
 
 __all__ = [
     "ON_FAILURE_CODES",
     "OUTCOME_CODES",
+    "IF_FAILED_CODES",
     "FetchDecision",
+    "IfFailedCode",
     "OnFailureCode",
     "OutcomeCode",
     "ReadyClass",
@@ -31,6 +33,7 @@ class StateCode(IntEnum):
     CANCELLED = 3
     SUPERSEDED = 4
     QUARANTINED = 5
+    EXPIRED = 6
 
 
 class OutcomeCode(IntEnum):
@@ -64,6 +67,14 @@ class OnFailureCode(IntEnum):
     PARK = 2
 
 
+class IfFailedCode(IntEnum):
+    """What becomes of a job when one that it waits for ends without being done."""
+
+    CANCEL = 0
+    PARK = 1
+    RUN = 2
+
+
 class ReadyClass(IntEnum):
     """Which workers may fetch a ready job: any, one that can start it now, or one that takes suspects of its half."""
 
@@ -84,6 +95,7 @@ class FetchDecision(IntEnum):
 OUTCOME_CODES = {outcome: OutcomeCode[outcome.name] for outcome in Outcome}
 """The codes of the outcomes that workers acknowledge with."""
 ON_FAILURE_CODES = {on_failure: OnFailureCode[on_failure.name] for on_failure in OnFailure}
+IF_FAILED_CODES = {if_failed: IfFailedCode[if_failed.name] for if_failed in IfFailed}
 
 
 def outcome_name(code: OutcomeCode) -> str:

@@ -39,6 +39,7 @@ def queue_views(
             running=found[JobState.RUNNING][queue],
             held=found[JobState.HELD][queue],
             parked=found[JobState.PARKED][queue],
+            blocked=found[JobState.BLOCKED][queue],
             oldest_ready_at=oldest[JobState.READY].get(queue),
             next_due_at=oldest[JobState.SCHEDULED].get(queue),
             workers=workers[queue],

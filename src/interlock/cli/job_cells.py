@@ -41,8 +41,10 @@ _COLOURS = {
     JobState.HELD: "yellow",
     JobState.SCHEDULED: "cyan",
     JobState.WAITING: "cyan",
+    JobState.BLOCKED: "cyan",
     JobState.BEHIND: "dim",
     JobState.SUPERSEDED: "dim",
+    JobState.EXPIRED: "dim",
 }
 _AT_LENGTH = ("arguments", "options", "result", "result_kept_until", "attempts")
 

@@ -30,10 +30,19 @@ __all__ = ["Id", "app", "nothing"]
 app = typer.Typer(help="List, show, retry and cancel jobs, and read their logs.", no_args_is_help=True)
 _MAX_ID = 2**63 - 1
 _MAX_TOLD = 10
-_UNDER_WAY = (JobState.READY, JobState.BEHIND, JobState.WAITING, JobState.HELD, JobState.FETCHED, JobState.RUNNING)
+_UNDER_WAY = (
+    JobState.READY,
+    JobState.BEHIND,
+    JobState.WAITING,
+    JobState.BLOCKED,
+    JobState.HELD,
+    JobState.FETCHED,
+    JobState.RUNNING,
+)
 _STANDS = {
     JobState.BEHIND: "waits behind others in its lane",
     JobState.WAITING: "waits for a limit",
+    JobState.BLOCKED: "waits for other jobs",
     JobState.HELD: "waits in a lane that is held or parked",
 }
 

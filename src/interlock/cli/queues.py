@@ -23,7 +23,19 @@ __all__ = ["Queue", "app"]
 
 app = typer.Typer(help="List, explain, pause and resume queues.", no_args_is_help=True)
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
-_COUNTS = ("ready", "fetched", "running", "behind", "scheduled", "waiting", "held", "parked", "workers", "runners")
+_COUNTS = (
+    "ready",
+    "fetched",
+    "running",
+    "behind",
+    "scheduled",
+    "waiting",
+    "blocked",
+    "held",
+    "parked",
+    "workers",
+    "runners",
+)
 
 
 def _count(name: str) -> Column[QueueRow]:

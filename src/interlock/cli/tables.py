@@ -27,9 +27,11 @@ _COLORS = {
     "parked": "yellow",
     "held": "yellow",
     "scheduled": "cyan",
+    "blocked": "cyan",
     "waiting": "cyan",
     "behind": "dim",
     "superseded": "dim",
+    "expired": "dim",
 }
 
 

@@ -86,6 +86,17 @@ class EventDefinition(Definition):
             found = Template.of(lane).find(event.payload)
         return checked_key(found) if found else ""
 
+    def key_of(self, options: JobOptions, values: Mapping[str, Any]) -> str:
+        """The idempotency key for an event; none if its payload lacks a field of the template."""
+        key, event = options.key, values["event"]
+        if key is None:
+            return ""
+        if callable(key):
+            found = call_key_function(f"key of {self.name!r}", key, event)
+        else:
+            found = Template.of(key).find(event.payload)
+        return checked_key(found) if found else ""
+
     def uses_of(self, options: JobOptions, values: Mapping[str, Any]) -> tuple[Use, ...]:
         """The limits for an event."""
         event = values["event"]

@@ -26,7 +26,7 @@ _ENDS = {
     "unreadable": "could not be read by this version of its worker",
     "interrupted": "was interrupted when its worker shut down",
 }
-_WITHOUT_ATTEMPT = (JobState.CANCELLED, JobState.SUPERSEDED, JobState.QUARANTINED)
+_WITHOUT_ATTEMPT = (JobState.CANCELLED, JobState.SUPERSEDED, JobState.QUARANTINED, JobState.EXPIRED)
 """Ends of a job that no attempt records, or not the last one."""
 
 

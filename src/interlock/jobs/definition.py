@@ -166,6 +166,10 @@ class Definition:
         """The limits for these arguments."""
         return options.uses_of(values)
 
+    def key_of(self, options: JobOptions, values: Mapping[str, Any]) -> str:
+        """The idempotency key for these arguments; empty for none."""
+        return options.key_of(self.name, values)
+
     def read_result(self, text: str | None) -> Any:
         """The stored result, with the type that the handler declares."""
         if text is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.jobs.current import cause_here
@@ -19,7 +19,7 @@ from interlock.telemetry.jobs import JobMetrics
 from interlock.telemetry.journal import JournalMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from interlock.jobs.definition import Definition
     from interlock.jobs.job import Call
@@ -62,9 +62,18 @@ if TYPE_CHECKING:
             ...
 
 
-__all__ = ["JobEngine"]
+__all__ = ["Enqueued", "JobEngine"]
 
 T = TypeVar("T")
+
+
+class Enqueued(NamedTuple):
+    """The answer to an enqueue."""
+
+    ids: Sequence[int]
+    """The IDs of the calls, in order."""
+    existing: Mapping[int, int]
+    """For those of them that were not accepted: the job that has their key."""
 
 
 class JobEngine:
@@ -191,17 +200,26 @@ class JobEngine:
     # -- enqueuing ---------------------------------------------------------------------------------------------------
 
     async def enqueue(self, calls: Sequence[Call[Any]]) -> list[int]:
-        """Enqueue jobs, all or none; returns their IDs in order."""
+        """Enqueue jobs, all or none; returns in order the IDs of the jobs, or of those that have their keys."""
+        ids, existing = await self.accept(calls)
+        return [existing.get(job_id, job_id) for job_id in ids]
+
+    async def accept(self, calls: Sequence[Call[Any]]) -> Enqueued:
+        """Enqueue jobs, all or none; returns also which of them were not accepted because of their keys."""
         ids = await self.take_ids(len(calls))
         jobs = NewJobs(calls, ids, cause_here())
         started = self.monotonic()
         try:
-            await self.jobs.enqueue(jobs)
+            existing = await self.jobs.enqueue(jobs)
         except StoreUnavailableError:
-            await self._enqueue_again(jobs, started)
-        for call in calls:
-            self.metrics.of(call.job.name).enqueued += 1
-        return ids
+            existing = await self._enqueue_again(jobs, started)
+        for call, job_id in zip(calls, ids, strict=True):
+            tally = self.metrics.of(call.job.name)
+            if job_id in existing:
+                tally.existing += 1
+            else:
+                tally.enqueued += 1
+        return Enqueued(ids, existing)
 
     async def take_ids(self, count: int) -> list[int]:
         """Take this many IDs for jobs, and for events, which share their numbers."""
@@ -212,10 +230,10 @@ class JobEngine:
         """Take IDs for the follow-ups of jobs that have ended, also while the engine closes."""
         return await self.jobs.ids(count) if self._closed else await self._ids.take(count)
 
-    async def _enqueue_again(self, jobs: Sequence[NewJob], started: float) -> None:
+    async def _enqueue_again(self, jobs: Sequence[NewJob], started: float) -> Mapping[int, int]:
         """Repeat a call whose outcome is unknown; the store skips jobs that it has accepted already."""
         try:
-            await repeat(
+            return await repeat(
                 lambda: self.jobs.enqueue(jobs, again=True), self.settings.store_wait, self.monotonic, since=started
             )
         except StoreUnavailableError as error:

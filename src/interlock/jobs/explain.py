@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from interlock.locks.explain import Names
     from interlock.ports.insight import WorkerStatus
-    from interlock.ports.job_views import JobSituation, JobView, LaneView, QueuePause, RowLock
+    from interlock.ports.job_views import JobSituation, JobView, LaneView, Need, QueuePause, RowLock
     from interlock.ports.locks import LockView
 
 __all__ = ["Explanation", "explain_job", "explain_lane", "pause_line", "who"]
@@ -237,6 +237,27 @@ def _waiting(situation: JobSituation) -> _Told:
     return _Told(Reason.LIMIT, lines, f"wait until one of them has ended ({see}), or raise the limit")
 
 
+def _blocked(situation: JobSituation) -> _Told:
+    job = situation.job
+    count = situation.needs_count
+    lines = [f"{_job(job)} starts after {counted(count)} other {'job has' if count == 1 else 'jobs have'} ended"]
+    lines += [f"it waits for {_need(need)}" for need in situation.needs]
+    if count > len(situation.needs):
+        lines.append(f"and for {counted(count - len(situation.needs))} more")
+    if not situation.needs:
+        return _Told(Reason.BLOCKED, [f"{_job(job)} waits for other jobs"], "")
+    return _Told(Reason.BLOCKED, lines, f"see what that one waits for: interlock explain job {situation.needs[0].id}")
+
+
+def _need(need: Need) -> str:
+    if need.state is None:
+        return f"job {need.id}, which is no longer kept"
+    since = "" if need.since is None else f" since {as_text(need.since)}"
+    if need.state.final:
+        return f"job {need.id} ({need.name}), which has been {need.state}{since}"
+    return f"job {need.id} ({need.name}), which is {need.state}{since if need.state.at_worker else ''}"
+
+
 def _held(situation: JobSituation, failure: JobView | None = None) -> _Told:
     job = situation.job
     reason, lines, remedy = _hold(job.lane, situation, failure)
@@ -246,8 +267,13 @@ def _held(situation: JobSituation, failure: JobView | None = None) -> _Told:
 def _parked(situation: JobSituation) -> _Told:
     job = situation.job
     lines = [f"{_job(job)} was set aside until a person acts: {job.error or 'no reason was given'}"]
-    if job.lane:
+    if job.lane and not situation.needs:
         lines.append(f"the lane {job.lane!r} waits with it")
+    if situation.needs:
+        failed = situation.needs[0]
+        lines.append(f"it goes on waiting if job {failed.id} is retried")
+        again = f"fix the cause, then retry that job: interlock jobs retry {failed.id}"
+        return _Told(Reason.PARKED, lines, f"{again}; or run this one all the same: interlock jobs retry {job.id}")
     mend = f"fix the cause, then: interlock jobs retry {job.id}"
     return _Told(Reason.PARKED, lines, f"{mend}; or give it up: interlock jobs cancel {job.id} --reason …")
 
@@ -402,11 +428,18 @@ def _quarantined(situation: JobSituation) -> _Told:
     )
 
 
+def _expired(situation: JobSituation) -> _Told:
+    job = situation.job
+    lines = [f"{_job(job)} expired at {_ended(job)}: {job.error}"]
+    return _Told(Reason.EXPIRED, lines, f"if it is still needed: interlock jobs retry {job.id}")
+
+
 _STATES: dict[JobState, Callable[[JobSituation], _Told]] = {
     JobState.READY: _ready,
     JobState.SCHEDULED: _later,
     JobState.BEHIND: _behind,
     JobState.WAITING: _waiting,
+    JobState.BLOCKED: _blocked,
     JobState.HELD: _held,
     JobState.PARKED: _parked,
     JobState.RUNNING: _running,
@@ -416,6 +449,7 @@ _STATES: dict[JobState, Callable[[JobSituation], _Told]] = {
     JobState.CANCELLED: _cancelled,
     JobState.SUPERSEDED: _superseded,
     JobState.QUARANTINED: _quarantined,
+    JobState.EXPIRED: _expired,
 }
 _WAITING_FOR = {JobState.SCHEDULED: "delayed", JobState.WAITING: "limit"}
 
@@ -519,6 +553,11 @@ def _job_data(situation: JobSituation, reason: Reason) -> dict[str, Any]:
         if situation.pause is None
         else {**situation.pause._asdict(), "since": as_text(situation.pause.since)},
         "waits_for": situation.waits_for,
+        "needs": [
+            {"id": need.id, "name": need.name, "state": need.state and str(need.state), "since": _time(need.since)}
+            for need in situation.needs
+        ],
+        "needs_count": situation.needs_count,
         "holders": list(situation.holders),
         "room_at": _time(situation.room_at),
         "workers": situation.workers,

@@ -73,10 +73,16 @@ class JobStatus(NamedTuple):
 class Handle(Generic[R_co]):
     """One job: ``await handle.result(wait=60)``. It follows the job to the one that superseded it, if one did."""
 
-    __slots__ = ("_accepted_at", "_jobs", "_uncommitted", "id")
+    __slots__ = ("_accepted_at", "_jobs", "_uncommitted", "created", "id")
 
     def __init__(
-        self, jobs: JobReader, job: int, *, uncommitted: bool = False, accepted_at: float | None = None
+        self,
+        jobs: JobReader,
+        job: int,
+        *,
+        created: bool = True,
+        uncommitted: bool = False,
+        accepted_at: float | None = None,
     ) -> None:
         self._jobs = jobs
         self._uncommitted = uncommitted
@@ -84,6 +90,8 @@ class Handle(Generic[R_co]):
         self._accepted_at = accepted_at
         self.id = job
         """The ID of the job. Any process that shares the store can create a handle of it: ``jobs.handle(id)``."""
+        self.created = created
+        """False if the enqueue that returned this handle created no job, because this one already had its key."""
 
     async def result(self, *, wait: Wait = _DEFAULT_WAIT) -> R_co:
         """What the handler returned, once the job is done.

@@ -46,13 +46,14 @@ R_co = TypeVar("R_co", covariant=True)
 class Call(Generic[R_co]):
     """A job with its arguments, validated and not yet enqueued; for ``jobs.enqueue_many``."""
 
-    __slots__ = ("arguments", "job", "lane", "uses")
+    __slots__ = ("arguments", "job", "key", "lane", "uses")
 
     def __init__(self, job: Job[..., R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.job = job
         self.arguments, values = job.definition.bind(args, kwargs)
         self.lane: str = job.definition.lane_of(job.chosen, values)
         self.uses: tuple[Use, ...] = job.definition.uses_of(job.chosen, values)
+        self.key: str = job.definition.key_of(job.chosen, values) if job.chosen.key is not None else ""
 
     def new(self, job_id: int, cause: str = "") -> NewJob:
         """The job for the store, under this ID, and what enqueues it."""
@@ -73,6 +74,12 @@ class Call(Generic[R_co]):
             options.stored,
             self.job.definition.stored_hooks,
             cause,
+            self.key,
+            options.keep_key,
+            options.after,
+            options.if_failed,
+            options.expires,
+            options.expires_at,
         )
 
 
@@ -181,9 +188,11 @@ class Job(Generic[P, R]):
     def options(self, **changes: Unpack[JobChanges]) -> Self:
         """The same job with other options: ``await job.options(priority=80, delay=30).enqueue(…)``.
 
-        ``delay`` counts from when the job is accepted; ``at`` is an aware datetime. Of ``retry`` only the numbers
-        travel with the job; the worker's own code decides which errors are transient or permanent. ``connection`` is
-        the caller's own: the job is enqueued in its transaction, and exists if and when that commits.
+        ``delay`` counts from when the job is accepted; ``at`` is an aware datetime. ``after`` lists jobs that have to
+        end first, as handles or IDs. ``if_failed`` says what to do with this job if one of them is not done:
+        ``cancel`` or ``park`` it, or ``run`` it all the same. Of ``retry`` only the numbers travel with the job; the
+        worker's own code decides which errors are transient or permanent. ``connection`` is the caller's own: the job
+        is enqueued in its transaction, and exists if and when that commits.
         """
         connection = changes.pop("connection", self.connection)
         chosen = self.chosen.changed(self.name, self.definition.roots, changes) if changes else self.chosen

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from interlock.connections import Connection
     from interlock.explanation import Explanation
     from interlock.jobs.end_hooks import EndHookOptions
+    from interlock.jobs.engine import Enqueued
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.sync import SyncJobs
     from interlock.jobs.views import JobView, LogLine, Progress
@@ -133,7 +134,10 @@ class Jobs(Service[JobEngine]):
         when a failure is retried, and ``timeout`` how long an attempt may take. ``on_failure`` decides about the lane:
         it waits (``block``), continues (``skip``), or is parked after the last attempt (``park``). With ``coalesce``
         the newest job of the lane does the work of those directly before it. The result is kept for ``keep_result``.
-        ``capture_logs`` is a level of logging: what the handler logs from that level on is kept with the job.
+        Of jobs with the same ``key``, a template over the arguments or a function of them, only the first is accepted,
+        until ``keep_key`` after its end (24 hours by default). A job that has not started when it ``expires``, seconds
+        after it was accepted, is never started. ``capture_logs`` is a level of logging: what the handler logs from that
+        level on is kept with the job.
         """
         if function:
             raise MisuseError("@app.job is used without parentheses.", remedy="Write @app.job(), also without options.")
@@ -249,8 +253,7 @@ class Jobs(Service[JobEngine]):
         if made.job.connection is not None:
             (handle,) = await self._enqueue_in_transaction([made], made.job.connection)
             return handle
-        (number,) = await self._running.enqueue([made])
-        return Handle(self, number)
+        return self._handles(await self._running.accept([made]))[0]
 
     def call_of(self, call: Call[R] | str, arguments: dict[str, Any]) -> Call[Any]:
         """The call that :meth:`enqueue` enqueues."""
@@ -314,8 +317,7 @@ class Jobs(Service[JobEngine]):
         if connection is not None:
             handles = await self._enqueue_in_transaction(given, connection)
         else:
-            ids = await self._running.enqueue(given) if given else []
-            handles = [Handle(self, job_id) for job_id in ids]
+            handles = self._handles(await self._running.accept(given)) if given else []
         return tuple(handles) if isinstance(calls, tuple) else handles
 
     async def _enqueue_in_transaction(
@@ -339,7 +341,13 @@ class Jobs(Service[JobEngine]):
         if self._engine is not None:
             for call in calls:
                 self._engine.metrics.of(call.job.name).enqueued_in_transaction += 1
-        return [Handle(self, job_id, uncommitted=True, accepted_at=accepted.at) for job_id in accepted.ids]
+        if not any(accepted.existing):
+            return [Handle(self, job_id, uncommitted=True, accepted_at=accepted.at) for job_id in accepted.ids]
+        # One that exists may have been enqueued in the same transaction.
+        return [
+            Handle(self, job_id, created=not existing, uncommitted=True, accepted_at=None if existing else accepted.at)
+            for job_id, existing in zip(accepted.ids, accepted.existing, strict=True)
+        ]
 
     async def ensure_committed(self, job: int, accepted_at: float | None) -> None:
         """Raise ``NotFoundError`` if a job that was enqueued in a caller's transaction does not exist."""
@@ -350,6 +358,12 @@ class Jobs(Service[JobEngine]):
                 " rolled back; or the job ended long ago and is no longer kept.",
                 remedy="Commit the transaction first.",
             )
+
+    def _handles(self, enqueued: Enqueued) -> builtins.list[Handle[Any]]:
+        ids, existing = enqueued
+        if not existing:
+            return [Handle(self, job_id) for job_id in ids]
+        return [Handle(self, existing.get(job_id, job_id), created=job_id not in existing) for job_id in ids]
 
     def _check(self, call: Call[Any]) -> None:
         if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types

@@ -15,7 +15,7 @@ from interlock.jobs.retry import Retry
 from interlock.key_functions import call_key_function
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots, uses_of
 from interlock.log_levels import checked_level
-from interlock.ports.jobs import OnFailure
+from interlock.ports.jobs import MAX_AFTER, IfFailed, OnFailure
 from interlock.templates import Template
 
 if TYPE_CHECKING:
@@ -23,12 +23,24 @@ if TYPE_CHECKING:
 
     from interlock.arguments import Seconds
     from interlock.connections import Connection
+    from interlock.jobs.handle import Handle
     from interlock.ports.limits import Use
 
-__all__ = ["JobChanges", "JobDefinitionOptions", "JobOptions", "Lane", "checked_aliases", "checked_name"]
+__all__ = [
+    "JobChanges",
+    "JobDefinitionOptions",
+    "JobOptions",
+    "Key",
+    "Lane",
+    "after_in",
+    "checked_aliases",
+    "checked_name",
+]
 
 Lane = str | Callable[..., str | None]
 """A template over the arguments, or a function of them that returns the lane, or None for none."""
+Key = str | Callable[..., str | None]
+"""The same for an idempotency key."""
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,62}")
@@ -44,6 +56,9 @@ class _Shared(TypedDict, total=False):
     on_failure: Literal["block", "skip", "park"]
     coalesce: bool
     keep_result: Seconds
+    key: Key | None
+    keep_key: Seconds
+    expires: Seconds | datetime | None
 
 
 class JobDefinitionOptions(_Shared, total=False):
@@ -60,6 +75,8 @@ class JobChanges(_Shared, total=False):
     delay: Seconds
     at: datetime
     connection: Connection | None
+    after: Iterable[Handle[Any] | int]
+    if_failed: Literal["cancel", "park", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +93,14 @@ class JobOptions:
     coalesce: bool = False
     keep_result: float = 3600.0
     capture_logs: int | None = None
+    key: Key | None = None
+    keep_key: float = 24 * 3600.0
+    expires: float | None = None
+    expires_at: float | None = None
     delay: float = 0.0
     at: float | None = None
+    after: tuple[int, ...] = ()
+    if_failed: IfFailed = IfFailed.CANCEL
     stored: str = ""
     """The changed options that the worker needs, as JSON; empty for none."""
     _uses: tuple[Use, ...] | None = field(init=False, repr=False, compare=False)
@@ -98,6 +121,10 @@ class JobOptions:
             raise MisuseError("capture_logs was given for a call.", remedy="Set it in the definition of the job.")
         if "delay" in changes and "at" in changes:
             raise InvalidArgumentError("Both delay and at were given.", remedy="Use one of them.")
+        if "if_failed" in changes and not (changes.get("after") or self.after):
+            raise InvalidArgumentError(
+                "if_failed was given without after.", remedy="Name the jobs to wait for: after=[handle]."
+            )
         options = self.having(changes)
         options.check_templates(name, parameters)
         stored: dict[str, Any] = json.loads(self.stored) if self.stored else {}
@@ -105,6 +132,11 @@ class JobOptions:
             stored["retry"] = options.retry.numbers()
         if "timeout" in changes:
             stored["timeout"] = options.timeout
+        if "after" in changes:
+            stored.pop("after", None)
+        if options.after:
+            # For the handler, which may read their results, and for a retry.
+            stored |= {"after": options.after, "if_failed": options.if_failed}
         return replace(options, stored=json.dumps(stored, separators=(",", ":"), sort_keys=True) if stored else "")
 
     def having(self, given: Mapping[str, Any]) -> JobOptions:
@@ -115,6 +147,9 @@ class JobOptions:
                 raise MisuseError(f"Unknown option {key!r}.", remedy=f"Valid options: {', '.join(sorted(_CHECKS))}.")
             field, check = _CHECKS[key]
             checked[field] = check(value)
+        if "expires" in given:
+            expires, expires_at = checked.pop("expires")
+            checked |= {"expires": expires, "expires_at": expires_at}
         if "delay" in given:
             checked["at"] = None
         if "at" in given:
@@ -126,7 +161,11 @@ class JobOptions:
 
         ``parameters`` is None if the names are not known in advance, as for the payload of an event.
         """
-        templates = [("lane", self.lane), *((f"limit {limit.name!r}", limit.key) for limit in self.limits)]
+        templates = [
+            ("lane", self.lane),
+            ("key", self.key),
+            *((f"limit {limit.name!r}", limit.key) for limit in self.limits),
+        ]
         for what, text in templates:
             if not isinstance(text, str) or parameters is None:
                 continue
@@ -152,12 +191,27 @@ class JobOptions:
         found = call_key_function(f"lane of {name!r}", lane, **values)
         return "" if found is None else checked_key(found)
 
+    def key_of(self, name: str, values: Mapping[str, Any]) -> str:
+        """The idempotency key for these arguments; empty for none."""
+        key = self.key
+        if key is None:
+            return ""
+        if isinstance(key, str):
+            return checked_key(Template.of(key).render(values))
+        found = call_key_function(f"key of {name!r}", key, **values)
+        return "" if found is None else checked_key(found)
+
     def uses_of(self, values: Mapping[str, Any], *args: Any) -> tuple[Use, ...]:
         """The limits for these values. Key functions get ``args`` if there are any, otherwise the values by name."""
         return self._uses_for(values, *args) if self._uses is None else self._uses
 
     def _uses_for(self, values: Mapping[str, Any], *args: Any) -> tuple[Use, ...]:
         return uses_of(self.limits, values, *args) if self.limits else ()
+
+
+def after_in(stored: str) -> tuple[int, ...]:
+    """The jobs that a job waits for or has waited for, from its stored options."""
+    return tuple(json.loads(stored).get("after", ())) if '"after"' in stored else ()
 
 
 def checked_name(what: str, name: object) -> str:
@@ -184,6 +238,56 @@ def _lane(lane: Any) -> Lane | None:
         raise InvalidArgumentError(f"Invalid lane {lane!r}.", remedy="Use a template, a function, or None for no lane.")
     Template.of(lane)
     return lane
+
+
+def _key(key: Any) -> Key | None:
+    if key is None or callable(key):
+        return key  # type: ignore[no-any-return]
+    if not isinstance(key, str) or not key:
+        raise InvalidArgumentError(f"Invalid key {key!r}.", remedy="Use a template, a function, or None for no key.")
+    Template.of(key)
+    return key
+
+
+def _after(after: Any) -> tuple[int, ...]:
+    from interlock.jobs.handle import Handle
+
+    if isinstance(after, (Handle, int, str)) or not isinstance(after, Iterable):
+        raise InvalidArgumentError(f"Invalid after {after!r}.", remedy="Pass a list of handles or job IDs.")
+    ids: dict[int, None] = {}
+    for one in cast("Iterable[object]", after):
+        number = one.id if isinstance(one, Handle) else one
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
+            raise InvalidArgumentError(f"{one!r} is not a job ID.", remedy="Pass a handle or the ID of a job.")
+        ids[number] = None
+    if len(ids) > MAX_AFTER:
+        raise InvalidArgumentError(
+            f"{len(ids)} jobs to wait for are too many.",
+            remedy=f"Use at most {MAX_AFTER}, or collect them in steps: jobs that wait for {MAX_AFTER} each.",
+        )
+    return tuple(ids)
+
+
+def _if_failed(if_failed: Any) -> IfFailed:
+    try:
+        return IfFailed(if_failed)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"Invalid if_failed {if_failed!r}.", remedy="Use 'cancel', 'park' or 'run'."
+        ) from None
+
+
+def _expires(expires: Any) -> tuple[float | None, float | None]:
+    if expires is None:
+        return None, None
+    if isinstance(expires, datetime):
+        if expires.utcoffset() is None:
+            raise InvalidArgumentError(f"Invalid expires {expires!r}.", remedy="Use seconds or an aware datetime.")
+        return None, expires.timestamp()
+    seconds = checked_seconds("expires", expires)
+    if seconds <= 0:
+        raise InvalidArgumentError(f"Invalid expires {expires!r}.", remedy="Use more than 0 seconds, or None.")
+    return seconds, None
 
 
 def _priority(priority: Any) -> int:
@@ -253,4 +357,9 @@ _CHECKS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "keep_result": ("keep_result", lambda keep: checked_seconds("keep_result", keep)),
     "delay": ("delay", lambda delay: checked_seconds("delay", delay)),
     "at": ("at", _at),
+    "key": ("key", _key),
+    "keep_key": ("keep_key", lambda keep: checked_seconds("keep_key", keep)),
+    "expires": ("expires", _expires),
+    "after": ("after", _after),
+    "if_failed": ("if_failed", _if_failed),
 }

@@ -83,6 +83,8 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
             return f"waits for a worker of a version that can read its arguments{_said(_last(job))}"
         case Reason.BEHIND:
             return _behind(situation, head)
+        case Reason.BLOCKED:
+            return _blocked(situation)
         case Reason.LIMIT | Reason.PACE:
             return _in_line(situation)
         case Reason.LANE_HELD | Reason.LANE_PARKED:
@@ -109,7 +111,7 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
             return f"gave way to job {job.superseded_by} of its lane"
         case Reason.QUARANTINED:
             return f"{job.crashes} workers died while it was their only suspect"
-        case Reason.FAILED | Reason.DISCARDED | Reason.CANCELLED:
+        case Reason.FAILED | Reason.DISCARDED | Reason.CANCELLED | Reason.EXPIRED:
             return _error(job)
         case _:
             return ""
@@ -126,6 +128,14 @@ def _behind(situation: JobSituation, head: str) -> str:
     if situation.lane_head is None:
         return behind
     return f"{behind}: job {situation.lane_head} {head or f'is {situation.lane_head_state}'}"
+
+
+def _blocked(situation: JobSituation) -> str:
+    if not situation.needs:
+        return "waits for other jobs"
+    first = situation.needs[0]
+    more = f" and {situation.needs_count - 1} more" if situation.needs_count > 1 else ""
+    return f"waits for job {first.id}{f' ({first.state})' if first.state else ''}{more}"
 
 
 def _in_line(situation: JobSituation) -> str:

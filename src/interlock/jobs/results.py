@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.errors import (
     DeadlockError,
     JobCancelledError,
+    JobExpiredError,
     JobFailedError,
     JobTimeoutError,
     NotFoundError,
@@ -17,6 +18,7 @@ from interlock.errors import (
 )
 from interlock.jobs.current import CURRENT, current_engine
 from interlock.jobs.explain import explain_job
+from interlock.jobs.options import after_in
 from interlock.operations import unknown_job
 from interlock.ports.jobs import JobState
 
@@ -75,6 +77,12 @@ def result_in(view: JobView, definition: Definition | None) -> Any:
             return None
         return json.loads(view.result) if definition is None else definition.read_result(view.result)
     cause = f": {view.error}" if view.error else ""
+    if view.state is JobState.EXPIRED:
+        raise JobExpiredError(
+            f"{_job(view)} expired{cause}.",
+            job=view.id,
+            remedy=f"Enqueue another with more time, or run it after all: interlock jobs retry {view.id}.",
+        )
     if view.state in (JobState.CANCELLED, JobState.DISCARDED):
         raise JobCancelledError(
             f"{_job(view)} was {view.state}{cause}.",
@@ -129,6 +137,9 @@ def _refuse_deadlock(me: FetchedJob, other: JobView, awaited: dict[int, list[int
     if me.lane and other.lane == me.lane:
         behind = f"job {other.id} is behind job {me.id} in the lane {me.lane!r}"
         raise DeadlockError(f"{waits}, and {behind}.", cycle=[waits, behind], remedy=_REMEDY)
+    if other.state is JobState.BLOCKED and me.id in after_in(other.options):
+        after = f"job {other.id} starts after job {me.id} has ended"
+        raise DeadlockError(f"{waits}, and {after}.", cycle=[waits, after], remedy="Let the handler end first.")
     for use in other.uses:
         if not use.per and use.key in me.slots:
             needs = f"job {other.id} needs room in {use.key!r}, of which job {me.id} has a part"

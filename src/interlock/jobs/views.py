@@ -158,6 +158,8 @@ class QueueView:
     held: int
     """The heads of lanes that are held or were parked after a failure."""
     parked: int
+    blocked: int
+    """Jobs that wait for others to end."""
     oldest_ready_at: datetime | None
     next_due_at: datetime | None
     """When the first scheduled job is due; in the past if no worker was there to take it."""

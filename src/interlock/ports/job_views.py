@@ -13,6 +13,7 @@ __all__ = [
     "JobFilter",
     "JobView",
     "LaneView",
+    "Need",
     "JobSituation",
     "QueuePause",
     "QueueView",
@@ -140,6 +141,18 @@ class RowLock(NamedTuple):
     """When its transaction began; None if the database does not show it to this user."""
 
 
+class Need(NamedTuple):
+    """A job that another one waits for."""
+
+    id: int
+    name: str
+    """Empty if it is no longer kept."""
+    state: JobState | None
+    """None if it is no longer kept."""
+    since: float | None
+    """When it was fetched or has ended, otherwise when it is or was due."""
+
+
 class JobSituation(NamedTuple):
     """The facts that decide when a job will run."""
 
@@ -170,6 +183,10 @@ class JobSituation(NamedTuple):
     """Whether ``ahead`` is a lower bound because counting stopped."""
     suspicion: Suspicion | None = None
     """Set if the job is a suspect: a worker died while it had the job."""
+    needs: tuple[Need, ...] = ()
+    """Up to 5 of the jobs that it waits for, those that failed first."""
+    needs_count: int = 0
+    """How many there are."""
     row_lock: RowLock | None = None
     """Set by Insight if another transaction keeps a row of the job or of its lane locked; see
     ``JobInsight.row_locks``."""
@@ -215,6 +232,8 @@ class QueueView(NamedTuple):
     held: int
     """The heads of lanes that are held or were parked after a failure."""
     parked: int
+    blocked: int
+    """Jobs that wait for others to end."""
     oldest_ready_at: float | None
     next_due_at: float | None
     """When the first scheduled job is due; in the past if no worker was there to take it."""

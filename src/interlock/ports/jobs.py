@@ -8,6 +8,7 @@
 - scheduled: due at a later time; delayed, to be retried, or snoozed.
 - waiting: one of its limits has no room.
 - behind: not the head of its lane.
+- blocked: one of the jobs that it waits for has not ended.
 - held: head of a lane that a person holds or that was parked after a failure.
 - parked: set aside until a person acts. It keeps its position in its lane.
 
@@ -31,6 +32,23 @@ first limit (in the order of keys) without room, and leaves the ready jobs. Line
 room appears, the first job in line of each name in each queue becomes ready again and keeps its ticket. A fetch serves
 jobs of the names it asks for in order; other jobs delay nothing. So a key without room costs other jobs nothing. Where
 figures for one key differ, a fetch has to satisfy its own and those of the fetched jobs, so the smaller one holds.
+
+**Keys.** Of the jobs with one name and key, one holds the key: the first to be accepted. It holds the key until it has
+ended, and for ``keep_key`` after that, but not longer than its history is kept. Others are not accepted meanwhile: the
+call returns the holder instead, or raises ``KeyConflictError`` if the arguments differ. Only accepting looks at keys:
+no retry, rescue or operation does.
+
+**Waiting for others.** A job with ``after`` is blocked until all of those have ended. Then it takes its position and
+its time, like a delayed job that is due. Only ``done`` counts as success, and a superseded job stands for the one that
+superseded it; after any other end, ``if_failed`` decides. The others must exist when the job is accepted, so there are
+no cycles. The next fetch of any worker notices an end, in bounded steps. A job that is enqueued and one that ends at
+the same time never miss each other. When a person retries a failed job, those that are parked for it wait for it
+again. When a person retries a job that waited, it waits again for those of the others that are unfinished.
+
+**Expiry.** A job that has not started when it expires is never started: the next fetch of any worker ends it as
+``expired``, wherever it waits. Until then it waits like any other. A fetched job comes with the seconds that are left,
+and the worker returns it if it could not start in time. A job that has started does not expire, whatever happens to
+that attempt; nor does one that a person retries.
 
 **Fences.** Every fetch has a fence larger than any that the job had before. An acknowledgement needs it: with any other
 fence than that of the present fetch it is refused and changes nothing. A fetch ends only by acknowledgement, or by
@@ -72,6 +90,7 @@ if TYPE_CHECKING:
     from interlock.ports.transactions import EnqueuedInTransaction, Steps
 
 __all__ = [
+    "MAX_AFTER",
     "MAX_ARGUMENT_BYTES",
     "MAX_ATTEMPTS_KEPT",
     "MAX_CRASHES",
@@ -79,6 +98,7 @@ __all__ = [
     "FetchRequest",
     "FetchResult",
     "FetchedJob",
+    "IfFailed",
     "OnFailure",
     "JobState",
     "JobStore",
@@ -98,6 +118,8 @@ MAX_CRASHES = 3
 """A job is quarantined after this many deaths of workers that had no other suspect."""
 MAX_ARGUMENT_BYTES = 1024 * 1024
 """The largest size of a job's arguments, and of its result, as JSON."""
+MAX_AFTER = 100
+"""How many other jobs one job may wait for."""
 MAX_ATTEMPTS_KEPT = 50
 """How many attempts of a job are kept: the first one and the latest ones."""
 
@@ -108,6 +130,8 @@ class JobState(StrEnum):
     READY = "ready"
     BEHIND = "behind"
     """Waits for the jobs before it in its lane."""
+    BLOCKED = "blocked"
+    """Waits for other jobs to end."""
     SCHEDULED = "scheduled"
     """Due at a later time."""
     WAITING = "waiting"
@@ -127,6 +151,8 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
     """A newer job of its lane does its work; see ``superseded_by``."""
+    EXPIRED = "expired"
+    """It had not started when its time was over."""
     QUARANTINED = "quarantined"
     """It killed too many workers; a person can retry it."""
 
@@ -150,6 +176,7 @@ _FINAL = frozenset(
         JobState.CANCELLED,
         JobState.SUPERSEDED,
         JobState.QUARANTINED,
+        JobState.EXPIRED,
     }
 )
 
@@ -163,6 +190,17 @@ class OnFailure(StrEnum):
     """The lane continues at once; the job takes a new position at the end when it is due."""
     PARK = "park"
     """The lane waits for retries of the job, and is parked when it has failed permanently."""
+
+
+class IfFailed(StrEnum):
+    """What becomes of a job when one that it waits for ends without being done."""
+
+    CANCEL = "cancel"
+    """It is cancelled, and so are those that wait for it, as far as they say so."""
+    PARK = "park"
+    """It is parked. It goes on waiting when a person retries the one that failed."""
+    RUN = "run"
+    """It starts all the same, once all the others have ended."""
 
 
 class NewJob(NamedTuple):
@@ -196,6 +234,19 @@ class NewJob(NamedTuple):
     store enqueues a job of that name in the transaction that ends it. Empty for none. See ``ports.job_hooks``."""
     cause: str = ""
     """What enqueued it, such as ``job:12`` or ``event:7``; the store does not interpret it. Empty for none."""
+    key: str = ""
+    """Of jobs with the same name and key only the first is accepted, for as long as it holds the key; empty for none.
+    It holds the key until it has ended, and for ``keep_key`` after that."""
+    keep_key: float = 0.0
+    """Seconds for which the key is held after the end of the job, but not longer than its history is kept."""
+    after: tuple[int, ...] = ()
+    """The jobs that have to end before this one can start, each once; at most ``MAX_AFTER``."""
+    if_failed: IfFailed = IfFailed.CANCEL
+    """What becomes of it when one of ``after`` ends without being done."""
+    expires: float | None = None
+    """Seconds after which it is not started any more, counted from its acceptance by the store's clock."""
+    expires_at: float | None = None
+    """When it is not started any more, instead of ``expires``."""
 
 
 class HandlerVersion(NamedTuple):
@@ -264,16 +315,20 @@ class FetchedJob(NamedTuple):
     """Whether it has a rate or cooldown, and so has to start within ``FetchRequest.start_within``."""
     cause: str = ""
     """As in ``NewJob``."""
+    expires_in: float | None = None
+    """Seconds after the fetch within which it has to start, or be returned; None if it does not expire."""
     window: StartWindow | None = None
-    """Set by the worker for a job with a pace."""
+    """Set by the worker for a job with a pace, or that expires."""
 
 
 class StartWindow(NamedTuple):
-    """When the handler of a job with a pace may start, by the worker's monotonic clock."""
+    """When the handler of a job with a pace, or that expires, may start, by the worker's monotonic clock."""
 
     asked_at: float
     """When the worker sent the request: no later than the fetch."""
     start_by: float
+    paced: bool = True
+    """Whether the job has a pace."""
 
 
 class FetchResult(NamedTuple):
@@ -371,11 +426,12 @@ class JobStore(Protocol):
         """Allocate this many IDs, in one round trip for many jobs."""
         ...
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
+    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> Mapping[int, int]:
         """Accept jobs, all or none. Durable when it returns. Workers of their queues are notified.
 
-        Takes no lock that another enqueue could wait for. With ``again``, jobs that an earlier call stored are left as
-        they are, so a call whose answer was lost can be repeated. Jobs of one call take their positions in its order.
+        Takes no lock that another enqueue could wait for, unless jobs have keys. With ``again``, jobs that an earlier
+        call stored are left as they are, so a call whose answer was lost can be repeated. Jobs of one call take their
+        positions in its order. Returns the jobs that were not accepted because another holds their key, and that one.
         """
         ...
 

@@ -76,3 +76,5 @@ class EnqueuedInTransaction(NamedTuple):
     at: float | None
     """When they were accepted, if an ID may be given again after a rollback; then ID and time together identify a
     job."""
+    existing: Sequence[bool] = ()
+    """Whether each existed before, and has the key of the job; empty if none did."""

@@ -20,12 +20,14 @@ __all__ = ["JobMetrics", "JobTally"]
 class JobTally:
     """Metrics of one job name."""
 
-    __slots__ = ("durations", "enqueued", "enqueued_in_transaction", "outcomes")
+    __slots__ = ("durations", "enqueued", "enqueued_in_transaction", "existing", "outcomes")
 
     def __init__(self) -> None:
         self.enqueued = 0
         self.enqueued_in_transaction = 0
         """Jobs enqueued on callers' own connections, whether or not their transactions were committed."""
+        self.existing = 0
+        """Enqueues that created no job, because another one has their key."""
         self.outcomes: dict[Outcome, int] = {}
         """Fetched jobs that ended in this process, by outcome; jobs that never started do not count."""
         self.durations = Durations()
@@ -45,6 +47,8 @@ class JobMetrics(Collector):
         """Acknowledgements that the store refused because the fetch had ended."""
         self.late_starts = 0
         """Jobs with a rate or cooldown that were returned because they would have started too late."""
+        self.expired_starts = 0
+        """Jobs that were returned because they expired before they could start."""
         self.unacknowledged = 0
         """Attempts to acknowledge jobs that failed because the store was unavailable."""
         self.log_lines = 0
@@ -86,13 +90,17 @@ class JobMetrics(Collector):
         durations = HistogramMetricFamily(
             name("jobs_duration_seconds"), "Duration of handlers.", labels=["store", "job"]
         )
+        existing = CounterMetricFamily(
+            name("jobs_existing"), "Enqueues that found a job with their key.", labels=["store", "job"]
+        )
         for job, tally in list(self.tallies.items()):
             enqueued.add_metric([self.store, job], tally.enqueued)
             in_transaction.add_metric([self.store, job], tally.enqueued_in_transaction)
+            existing.add_metric([self.store, job], tally.existing)
             for outcome, count in list(tally.outcomes.items()):
                 finished.add_metric([self.store, job, str(outcome)], count)
             durations.add_metric([self.store, job], tally.durations.buckets(), tally.durations.total)
-        yield from (enqueued, in_transaction, finished, durations)
+        yield from (enqueued, in_transaction, existing, finished, durations)
         waits = HistogramMetricFamily(name("jobs_waiting_seconds"), "Time from due to start.", labels=["store"])
         waits.add_metric([self.store], self.waits.buckets(), self.waits.total)
         yield waits
@@ -114,6 +122,11 @@ class JobMetrics(Collector):
                 "job_late_starts",
                 "Jobs with a rate or cooldown returned because they would have started too late.",
                 self.late_starts,
+            ),
+            (
+                "job_expired_starts",
+                "Jobs returned to the store because they expired before they could start.",
+                self.expired_starts,
             ),
             (
                 "job_acknowledgement_failures",

@@ -24,7 +24,7 @@ async def test_every_parameter_is_documented_with_its_default(connection: Any) -
         "select pg_get_function_arguments(oid) from pg_proc where proname = 'enqueue'"
         " and pronamespace = 'interlock'::regnamespace"
     )
-    found = re.findall(r"(p_\w+) [a-z ]+(?:DEFAULT ('[^']*'|\w+))?", arguments)
+    found = re.findall(r"(p_\w+) [a-z\[\] ]+(?:DEFAULT ('[^']*'|\w+))?", arguments)
     documented = re.findall(r"^\| `(p_\w+)` \|([^|]*)\|", PAGE, re.MULTILINE)
 
     same = {"''": "none", "'[]'": "none", "NULL": "none", "": ""}

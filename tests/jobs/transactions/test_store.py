@@ -12,7 +12,7 @@ import pytest
 from interlock.backends import from_url
 from interlock.connections import run_steps, run_steps_blocking
 from interlock.ports.job_hooks import EndHook, encode_hooks
-from interlock.ports.jobs import JobState, NewJob, OnFailure
+from interlock.ports.jobs import IfFailed, JobState, NewJob, OnFailure
 from interlock.ports.limits import Use
 from interlock.settings import Settings
 
@@ -36,11 +36,14 @@ OTHER = NewJob(
     options='{"timeout":5.0}',
     hooks=encode_hooks([EndHook("hook", "hooks", 7, (JobState.FAILED, JobState.CANCELLED))]),
     cause="job:12;event:7",
+    expires=60.5,
 )
 JOBS = [
     PLAIN,
     OTHER,
-    OTHER._replace(delay=0.0, at=2e9 + 0.123456, uses=(Use("slots:b", 3, 0.0),), hooks="", cause=""),
+    OTHER._replace(
+        delay=0.0, at=2e9 + 0.123456, uses=(Use("slots:b", 3, 0.0),), hooks="", cause="", expires=None, expires_at=2e9
+    ),
     PLAIN._replace(uses=(Use("rate:r", 10000, 60.0),), lane="l"),
 ]
 DIFFERENT = {"id", "position", "enqueued_at"}
@@ -50,7 +53,8 @@ DIFFERENT = {"id", "position", "enqueued_at"}
 def test_no_field_of_a_job_keeps_its_default_in_these_tests() -> None:
     defaults = {*zip(NewJob._fields, PLAIN, strict=True)} & {*zip(NewJob._fields, OTHER, strict=True)}
 
-    assert {name for name, _ in defaults} == {"id", "at"}
+    composition = {"key", "keep_key", "after", "if_failed", "expires_at"}  # below
+    assert {name for name, _ in defaults} == {"id", "at"} | composition
 
 
 async def test_every_field_gets_through_on_postgresql(complete_postgres_url: str) -> None:
@@ -96,8 +100,46 @@ def _compared(row: Any) -> dict[str, Any]:
     return {
         name: value
         for name, value in dict(row).items()
-        if name not in DIFFERENT and not (name in ("due_at", "at", "sort") and value < given)
+        if name not in DIFFERENT and not (name in ("due_at", "at", "sort", "expires_at") and (value or 0) < given)
     }
+
+
+@pytest.mark.parametrize("every_store_url", ["sqlite", "postgres"], indirect=True)
+async def test_keys_and_jobs_to_wait_for_get_through(every_store_url: str) -> None:
+    store = from_url(every_store_url, settings=Settings())
+    await store.open()
+    postgres = every_store_url.startswith("postgresql")
+    path = every_store_url.removeprefix("sqlite:///")
+    connection: Any = await asyncpg.connect(every_store_url) if postgres else sqlite3.connect(path)
+
+    async def enqueue(*jobs: NewJob) -> tuple[list[int], list[bool]]:
+        steps = store.jobs.enqueue_in_transaction(jobs)
+        accepted = await run_steps(connection, steps) if postgres else run_steps_blocking(connection, steps)
+        if not postgres:
+            connection.commit()
+        return list(accepted.ids), list(accepted.existing)
+
+    keyed = PLAIN._replace(key="k", keep_key=60.0)
+    try:
+        (first, plain), existing = await enqueue(keyed, PLAIN)
+        assert not any(existing)
+        (again, waits), existing = await enqueue(keyed, PLAIN._replace(after=(first,), if_failed=IfFailed.PARK))
+        assert (again, existing) == (first, [True, False])
+        seen = {number: await store.insight.get(number) for number in (first, plain, waits)}
+        states = {number: view and view.state for number, view in seen.items()}
+        assert states == {first: JobState.READY, plain: JobState.READY, waits: JobState.BLOCKED}
+        with pytest.raises(Exception, match="has other arguments"):
+            await enqueue(keyed._replace(arguments='{"a":1}'))
+        if not postgres:
+            connection.rollback()
+        with pytest.raises(Exception, match="unknown or no longer kept"):
+            await enqueue(PLAIN._replace(after=(10**12,)))
+    finally:
+        if postgres:
+            await connection.close()
+        else:
+            connection.close()
+        await store.close()
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ _LOOKS = {
     "source": _sql.list_source,
     "any": _sql.list_any,
 }
-_JOB_COLUMNS = 20  # the fields of interlock.new_jobs
+_JOB_COLUMNS = 26  # the fields of interlock.new_jobs
 
 
 class PostgresEvents:

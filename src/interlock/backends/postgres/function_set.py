@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from interlock.backends.job_codes import (
     FetchDecision,
+    IfFailedCode,
     OnFailureCode,
     OutcomeCode,
     ReadyClass,
@@ -55,6 +56,7 @@ _CODES = {
     "state": StateCode,
     "outcome": OutcomeCode,
     "on_failure": OnFailureCode,
+    "if_failed": IfFailedCode,
     "class": ReadyClass,
     "decision": FetchDecision,
 }

@@ -25,11 +25,13 @@ ENDED = {
     JobState.CANCELLED: 3,
     JobState.SUPERSEDED: 4,
     JobState.QUARANTINED: 5,
+    JobState.EXPIRED: 6,
 }
 _FEW = {
     JobState.FETCHED: sql.few_fetched,
     JobState.RUNNING: sql.few_running,
     JobState.WAITING: sql.few_waiting,
+    JobState.BLOCKED: sql.few_blocked,
     JobState.SCHEDULED: sql.few_scheduled,
     JobState.PARKED: sql.few_parked,
     JobState.HELD: sql.few_held,

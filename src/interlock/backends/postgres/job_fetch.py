@@ -90,4 +90,4 @@ class JobFetch:
 
 def _fetched(row: Any) -> FetchedJob:
     slots = row[13]
-    return FetchedJob._make((*row[:13], tuple(slots) if slots else (), row[14], row[15] or "", None))
+    return FetchedJob._make((*row[:13], tuple(slots) if slots else (), row[14], row[15] or "", row[16], None))

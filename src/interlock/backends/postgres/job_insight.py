@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.browsing import SECONDS, merged
+from interlock.backends.composition import MAX_NEEDS, read_needs
 from interlock.backends.handler_versions import decode_versions
 from interlock.backends.log_chunks import decode_chunks
 from interlock.backends.pacing import micros, seconds
@@ -28,6 +29,7 @@ from interlock.ports.insight import (
     WorkerStatus,
 )
 from interlock.ports.job_views import JobSituation, RowLock, WorkerView
+from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,6 +109,11 @@ class PostgresJobInsight:
         if found:
             pauses = await queue_pauses(self._fetch, self._namespace)
             found = {id: told._replace(pause=pauses.get(told.job.queue)) for id, told in found.items()}  # noqa: A001
+        blocked = [one.job.id for one in found.values() if one.job.state in (JobState.BLOCKED, JobState.PARKED)]
+        if blocked:
+            rows = await self._fetch(sql.needs, self._namespace, blocked, MAX_NEEDS)
+            needs = read_needs((*row[:4], None if row[4] is None else seconds(row[4]), row[5]) for row in rows)
+            found |= {id: found[id]._replace(**fields) for id, fields in needs.items()}  # noqa: A001
         missing = [id for id in ids if id not in found]  # noqa: A001
         if missing:
             for row in await self._fetch(sql.ended, self._namespace, missing, self._clock()):

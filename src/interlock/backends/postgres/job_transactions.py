@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.postgres.job_enqueue import parts
+from interlock.backends.postgres.job_enqueue import check_keyed, parts
 from interlock.backends.postgres.queries import JobQueries
 from interlock.errors import MisuseError
 from interlock.ports.transactions import EnqueuedInTransaction, Statement
@@ -30,9 +30,14 @@ def enqueue_steps(
     ``identity`` is that of the app's database; None if it is not known. ``clock`` is the time of a test's clock.
     """
     ids: list[int] = []
+    existing: list[bool] = []
+    sql = _sql.enqueue_in_transaction
+    if any(job.key for job in jobs):
+        check_keyed(jobs)
+        sql = _sql.enqueue_keyed_in_transaction
     for part in parts(iter(jobs)):
         values = (identity, f"[{','.join(map(_encode, part))}]", namespace, None if clock is None else repr(clock))
-        ((accepted,),) = yield Statement(_sql.enqueue_in_transaction, values)
+        ((accepted, *created),) = yield Statement(sql, values)
         if accepted is None:
             raise MisuseError(
                 "The connection leads to another database than the app's, where the app's workers would not see the"
@@ -41,7 +46,8 @@ def enqueue_steps(
                 " the program.",
             )
         ids.extend(accepted)
-    return EnqueuedInTransaction(ids, None)  # a sequence never gives an ID twice
+        existing.extend(not new for (flags) in created for new in flags)
+    return EnqueuedInTransaction(ids, None, existing)  # a sequence never gives an ID twice
 
 
 def _encode(job: NewJob) -> str:
@@ -65,5 +71,13 @@ def _encode(job: NewJob) -> str:
         fields["limits"] = [[use.key, use.max_count, use.per] for use in job.uses]
     if job.cause:
         fields["cause"] = job.cause
+    if job.key:
+        fields |= {"key": job.key, "keep_key": job.keep_key}
+    if job.after:
+        fields |= {"after": job.after, "if_failed": job.if_failed}
+    if job.expires is not None:
+        fields["expires"] = job.expires
+    if job.expires_at is not None:
+        fields["expires_at"] = datetime.fromtimestamp(job.expires_at, UTC).isoformat()
     texts = [("options", job.options), ("hooks", job.hooks)]
     return "".join([json.dumps(fields)[:-1], *(f', "{name}": {text}' for name, text in texts if text), "}"])

@@ -78,9 +78,9 @@ class PostgresJobs:
         """Draw unique IDs."""
         return await self._enqueue.ids(count)
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
+    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> Mapping[int, int]:
         """Accept jobs. Calls that come at the same time are batched; short lists do not wait for long ones."""
-        await self._enqueue.enqueue(jobs, again=again)
+        return await self._enqueue.enqueue(jobs, again=again)
 
     def enqueue_in_transaction(self, jobs: Sequence[NewJob]) -> Steps[EnqueuedInTransaction]:
         """Accept jobs on a caller's own connection."""

@@ -55,7 +55,9 @@ _REVOKE = "revoke all on all functions in schema interlock from public"
 _OWNERS_FUNCTIONS = "interlock.job_make_days(bigint), interlock.job_drop_day(text, bigint), interlock.follow_timeline()"
 _ENQUEUE = (
     "interlock.enqueue(text, jsonb, text, text, integer, double precision, timestamptz, jsonb, text, boolean,"
-    " double precision, jsonb, text), interlock.enqueue_many(json, text, double precision), interlock.store_identity()"
+    " double precision, jsonb, text, text, double precision, bigint[], text, double precision, timestamptz),"
+    " interlock.enqueue_many(json, text, double precision), interlock.enqueue_jobs(json, text, double precision),"
+    " interlock.store_identity()"
 )
 # So that workers may vacuum.
 _MAINTAIN = "grant maintain on all tables in schema interlock to {role}"

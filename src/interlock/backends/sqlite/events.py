@@ -111,7 +111,7 @@ def _accept(rows: JobRows, events: Sequence[NewEvent]) -> list[int]:
     rows.each_named(_sql.add_event, [_row(event) for event in new])
     jobs = [job for event in new for job in event.jobs]
     if jobs:
-        enqueue(rows, jobs, again=False)
+        enqueue(rows, jobs, again=False, strict=False)
     for event in new:
         if event.attribution is not None:
             after = {"event": event.id, "jobs": [job.id for job in event.jobs]}

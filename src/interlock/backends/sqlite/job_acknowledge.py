@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_attempts import Who, add_attempt, last_fence
+from interlock.backends.sqlite.job_composition import expire_again
 from interlock.backends.sqlite.job_enqueue import enqueue
 from interlock.backends.sqlite.job_finish import Ended, finish, finish_done
 from interlock.backends.sqlite.job_limits import delete_starts, free, note_freed, wake
@@ -85,7 +86,7 @@ def acknowledge(rows: JobRows, session: str, acknowledgements: Sequence[Acknowle
             follow_ups += acknowledgement.follow_ups
     ending.keep()
     if follow_ups:
-        enqueue(rows, follow_ups, again=False)
+        enqueue(rows, follow_ups, again=False, strict=False)
     if late:
         _accept_repeated(rows, acknowledgements, late, accepted)
     return Acknowledged(accepted, ready=rows.made_ready)
@@ -209,6 +210,8 @@ class _Ending:
         self._ready: list[_Job] = []
         self._later: list[_Job] = []
         self._new_places: list[int] = []
+        self._returned: list[int] = []
+        """Jobs that have not started, and can expire again."""
 
     def add(self, row: Sequence[Any], acknowledgement: Acknowledgement) -> None:
         """End a fetch as its worker reports, or as cancelled if a cancellation was requested and it is not done."""
@@ -290,6 +293,8 @@ class _Ending:
         rows.assign_positions(self._new_places)
         rows.make_ready([job.id for job in self._ready], {job.kind for job in self._ready})
         rows.schedule([job.id for job in self._later], {job.kind for job in self._later})
+        if self._returned:
+            expire_again(rows, self._returned)
         keys = free(rows, [(fetch.id, fetch.uses) for fetch in self._fetches if fetch.uses])
         if keys:
             unstarted = [(fetch.id, fetch.uses) for fetch in self._unstarted if fetch.uses]
@@ -337,7 +342,9 @@ class _Ending:
             fetch, job, acknowledgement.outcome, micros(acknowledgement.ran), error, acknowledgement.trace
         )
         versions = unreadable_by(job.unreadable_by, acknowledgement.result or '["",""]')
-        self._renew(fetch, job, half=job.half, error=error, attempts=attempts, unreadable=1, unreadable_by=versions)
+        self._returned.append(job.id)
+        changes = {"unreadable": 1, "unreadable_by": versions, "started": False}
+        self._renew(fetch, job, half=job.half, error=error, attempts=attempts, **changes)
         if fetch.uses:
             self._unstarted.append(fetch)
         queue, name = rows.one(sql.queue_and_name_of_kind, kind=job.kind)
@@ -376,7 +383,8 @@ class _Ending:
 
     def _return(self, fetch: _Fetch, job: _Job) -> None:
         """Return the job as if it had never been fetched."""
-        self._renew(fetch, job, half=job.half)
+        self._returned.append(job.id)
+        self._renew(fetch, job, half=job.half, started=False)
         self._back(job)
         if fetch.uses:
             self._unstarted.append(fetch)
@@ -429,6 +437,7 @@ class _Ending:
             "unreadable_by": job.unreadable_by,
             "error": None,
             "attempts": None,
+            "started": True,
         }
         self._rows.run(sql.update_job, **(values | changes))
 

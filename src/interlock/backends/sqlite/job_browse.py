@@ -24,6 +24,7 @@ _FEW = {
     JobState.FETCHED: sql.some_fetched,
     JobState.RUNNING: sql.some_running,
     JobState.WAITING: sql.some_waiting,
+    JobState.BLOCKED: sql.some_blocked,
     JobState.SCHEDULED: sql.some_scheduled,
     JobState.PARKED: sql.some_parked,
     JobState.HELD: sql.some_held,
@@ -98,7 +99,7 @@ class _Walk:
                 continue
             mine = (number for number, kind in rows if number < self._before and kind in self._kinds)
             ids = sorted(mine, reverse=True)
-            if state is JobState.HELD:
+            if state in (JobState.HELD, JobState.BLOCKED):
                 ids = self._in_states(ids[:MAX_AT_ONCE], {state})
             yield Found(ids, None)
         if many:

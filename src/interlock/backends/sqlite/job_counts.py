@@ -61,6 +61,7 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
                 (by_kind[state][kind],) = rows.one(statement, kind=kind, limit=room)
                 left[state, of] -= by_kind[state][kind]
     by_kind[JobState.WAITING].update(dict(rows.all(sql.count_waiting, limit=MAX_COUNTED)))
+    by_kind[JobState.BLOCKED].update(dict(rows.all(sql.count_blocked, limit=MAX_COUNTED)))
     behind = by_kind[JobState.BEHIND]
     before = None
     for kind, lane in rows.lazily(sql.jobs_in_lanes, **bounds):

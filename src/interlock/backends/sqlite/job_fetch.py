@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import micros, seconds
+from interlock.backends.sqlite.job_composition import continue_waiting, expire
 from interlock.backends.sqlite.job_finish import Ended, finish
 from interlock.backends.sqlite.job_limit_json import is_paced, slots_of
 from interlock.backends.sqlite.job_limits import LimitStates, add_starts, add_uses, wake, wake_due
@@ -55,6 +56,9 @@ def fetch(rows: JobRows, request: FetchRequest) -> FetchResult | SessionEnded:
     *worker, refused_fetches = worker
     if 0 < request.fetch_number <= refused_fetches:
         return FetchResult([], 0.0)
+    (expires_at,) = rows.one(sql.next_expiry) or (None,)
+    more = expires_at is not None and expires_at <= rows.now and expire(rows)
+    more = continue_waiting(rows) or more
     kinds = kinds_of(rows, request.queues)
     due = [kind for kind in kinds if kind.next_at is not None and kind.next_at <= rows.now]
     promoted = _promote(rows, due)
@@ -68,11 +72,13 @@ def fetch(rows: JobRows, request: FetchRequest) -> FetchResult | SessionEnded:
     fetching.choose()
     jobs = fetching.keep(worker)
     still_unreadable(rows, offered)
-    if fetching.cut or promoted >= _MAX_PROMOTED:
+    if fetching.cut or more or promoted >= _MAX_PROMOTED:
         return FetchResult(jobs, 0.0)
     names = set(request.names)
     times = [kind.next_at for kind in kinds if kind.next_at is not None and kind.name in names]
     times += [at for (at,) in rows.all(sql.next_wake)]
+    if expires_at is not None:
+        times += [at for (at,) in rows.all(sql.next_expiry)]
     return FetchResult(jobs, max(0.0, seconds(min(times) - rows.now)) if times else math.inf)
 
 
@@ -354,6 +360,8 @@ class _Fetching:
             name, queue = named[kind]
             tries = (attempt + 1, crashes, job[-1])
             when = (priority, enqueued_at, due_at)
-            what = (arguments, options, slots_of(uses), is_paced(uses), job[-2] or "", None)
+            expires_at = job[-2]
+            expires_in = None if expires_at is None else seconds(expires_at - rows.now)
+            what = (arguments, options, slots_of(uses), is_paced(uses), job[-3] or "", expires_in, None)
             jobs.append(FetchedJob._make((id, name, queue, lane_name(lane), fence, *tries, *when, *what)))
         return jobs

@@ -53,8 +53,13 @@ def finish_done(rows: JobRows, ran: dict[int, int], hooked: Sequence[int]) -> No
 
 
 def _forget(rows: JobRows, ids: list[int]) -> None:
-    rows.run(sql.delete_jobs, ids=json.dumps(ids))
+    wanted = json.dumps(ids)
+    rows.run(sql.delete_jobs, ids=wanted)
     rows.ended += ids
+    if rows.one(sql.any_after) and rows.run(sql.signal_ends, ids=wanted):
+        # The next fetch lets those continue that wait for these.
+        rows.changed_kinds.update(kind for (kind,) in rows.all(sql.kinds_of_waiting))
+        rows.made_ready = True
 
 
 def _values(one: Ended) -> dict[str, Any]:

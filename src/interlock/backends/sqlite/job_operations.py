@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from interlock.backends.sqlite.job_composition import await_again, detach_composition, wait_again
 from interlock.backends.sqlite.job_finish import Ended, finish
 from interlock.backends.sqlite.job_limits import wake
 from interlock.backends.sqlite.job_rows import JobRows, sql
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["cancel", "hold", "pause", "release", "resume", "retry"]
 
-_CAN_COME_BACK = {JobState.FAILED, JobState.CANCELLED, JobState.DISCARDED, JobState.QUARANTINED}
+_CAN_COME_BACK = {
+    JobState.FAILED,
+    JobState.CANCELLED,
+    JobState.DISCARDED,
+    JobState.QUARANTINED,
+    JobState.EXPIRED,
+}
 
 
 def cancel(
@@ -36,7 +43,7 @@ def cancel(
     standing = rows.one(sql.job_state, id=id)
     if standing is None:
         return _ended(rows, id)
-    state, _, lane, _, session, attempts = standing
+    state, _, lane, _, session, attempts, _ = standing
     why = f"cancelled by {attribution.actor}: {attribution.reason}"
     before = {"state": state}
     if JobState(state).at_worker:
@@ -52,6 +59,7 @@ def cancel(
     if unless_fetched and attempts is not None:
         return JobState(state)  # it has started before, and waits to go on
     keys = rows.detach([id])
+    detach_composition(rows, [id])
     finish(rows, [Ended(id, JobState.CANCELLED, why)])
     wake(rows, keys)
     rows.advance_lanes([lane] if lane else ())
@@ -66,17 +74,20 @@ def retry(rows: JobRows, id: int, attribution: Attribution) -> JobState | None: 
         state = _ended(rows, id)
         if state not in _CAN_COME_BACK:
             return state
-        kind, lane = rows.one(sql.restore, id=id)
+        kind, lane, options = rows.one(sql.restore, id=id)
         rows.run(sql.delete_history, ids=json.dumps([id]))
         rows.run(sql.delete_results, ids=json.dumps([id]))
         position = None
+        await_again(rows, id)
     else:
-        state, kind, lane, position, *_ = standing
+        state, kind, lane, position, _, _, options = standing
         if state not in (JobState.SCHEDULED, JobState.PARKED):
             return JobState(state)
         rows.detach([id])
         rows.run(sql.make_due, id=id)
-    if lane is None:
+    if wait_again(rows, id, options):
+        rows.changed_kinds.add(kind)
+    elif lane is None:
         rows.make_ready([id], [kind])
     else:
         rows.assign_positions([id] if position is None else ())

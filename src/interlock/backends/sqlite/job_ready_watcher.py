@@ -98,7 +98,10 @@ class ReadyWatcher:
                 self._notifier.notify_workers(waiting_worker.request.queues)
 
         for queues in unknown:
-            if any(any(kind.ready) or kind.next_at is not None for kind in kinds_of(self._rows(db), list(queues))):
+            waiting_jobs = self._rows(db).one(sql.after_signals, limit=1)
+            if waiting_jobs or any(
+                any(kind.ready) or kind.next_at is not None for kind in kinds_of(self._rows(db), list(queues))
+            ):
                 self._notifier.notify_workers(queues)
 
     def due_owners(self, db: sqlite3.Connection, session: str) -> list[str]:
@@ -115,7 +118,8 @@ class ReadyWatcher:
         """Return whether there is a job for a worker, now or before it fetches again by itself."""
         rows, request = self._rows(db), waiting_worker.request
         (next_wake,) = rows.one(sql.next_wake) or (math.inf,)
-        if next_wake < waiting_worker.next_at:
+        (next_expiry,) = rows.one(sql.next_expiry) or (math.inf,)
+        if min(next_wake, next_expiry) < waiting_worker.next_at or rows.one(sql.after_signals, limit=1):
             return True
         classes = FetchClass.PACED + 1 if request.at_once else FetchClass.SLOTS + 1
         kinds = [kind for kind in kinds_of(rows, request.queues) if kind.name in request.names]

@@ -40,6 +40,8 @@ class Candidate(NamedTuple):
     """Set only for jobs behind the first."""
     cause: str | None
     """What enqueued it."""
+    expires_at: int | None
+    """When it expires; None once it has started."""
     half: int | None
     """The half of a group of suspects it belongs to."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from interlock.backends.composition import MAX_NEEDS, read_needs
 from interlock.backends.sqlite.job_limit_json import decode_limits
 from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_rows import JobRows
@@ -64,7 +65,20 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
                     rows, situation._replace(suspicion=suspicions[keys[12]]), keys, states, max_count
                 )
             found.append(situation)
-    return found
+    return _with_needs(rows, found)
+
+
+def _with_needs(rows: JobRows, found: list[JobSituation]) -> list[JobSituation]:
+    """Add what blocked jobs wait for."""
+    blocked = [one.job.id for one in found if one.job.state in (JobState.BLOCKED, JobState.PARKED)]
+    if not blocked:
+        return found
+    needs = read_needs(
+        (job, id, name, state, seconds_or_none(since), count)
+        for job, id, name, state, since, count, n in rows.all(sql.needs, ids=json.dumps(blocked))  # noqa: A001
+        if n <= MAX_NEEDS
+    )
+    return [one._replace(**needs.get(one.job.id, {})) for one in found]
 
 
 def _views(rows: JobRows, wanted: str) -> Iterable[JobView]:

@@ -35,9 +35,12 @@ def enqueue_steps(
         _check_file(database, path)
         rows = rows_of(database)
         ids = rows.numbers("id", len(jobs))
-        enqueue(rows, [job._replace(id=id) for job, id in zip(jobs, ids, strict=True)], again=False)  # noqa: A001
+        held = enqueue(rows, [job._replace(id=id) for job, id in zip(jobs, ids, strict=True)], again=False)  # noqa: A001
         # After a rollback, other jobs get the same IDs.
-        return EnqueuedInTransaction(ids, seconds(rows.now))
+        if not held:
+            return EnqueuedInTransaction(ids, seconds(rows.now))
+        holders = [held.get(id, id) for id in ids]  # noqa: A001
+        return EnqueuedInTransaction(holders, seconds(rows.now), [id in held for id in ids])  # noqa: A001
 
     accepted: EnqueuedInTransaction = yield Work(run)
     return accepted

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock.backends.handler_versions import encode_versions
 from interlock.backends.pacing import micros
+from interlock.backends.sqlite.job_keys import prune_keys
 from interlock.backends.sqlite.job_logs import delete_logs
 from interlock.backends.sqlite.job_rows import JobRows, sql
 
@@ -72,4 +73,4 @@ def prune(rows: JobRows, keep_history: float, limit: int) -> int:
     rows.run(sql.delete_expired_starts, limit=limit)
     rows.run(sql.delete_resubmitted, before=rows.now - _AGAIN)
     rows.run(sql.delete_workers, before=before)
-    return removed + len(results)
+    return removed + len(results) + prune_keys(rows, limit)

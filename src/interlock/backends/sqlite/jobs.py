@@ -82,9 +82,9 @@ class SqliteJobs:
         """Reserve job IDs."""
         return await self._do(lambda rows: rows.numbers("id", count))
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
+    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> Mapping[int, int]:
         """Enqueue jobs."""
-        await self._do(lambda rows: enqueue(rows, jobs, again=again))
+        return await self._do(lambda rows: enqueue(rows, jobs, again=again))
 
     def enqueue_in_transaction(self, jobs: Sequence[NewJob]) -> Steps[EnqueuedInTransaction]:
         """Enqueue jobs on a caller's own connection."""

@@ -261,7 +261,7 @@ def _fire(rows: JobRows, firing: Firing) -> Fired:
     overlap = overlap and rows.one(_sql.unfinished, id=last_job) is not None
     enqueued = bool(firing.jobs) and not overlap
     if enqueued:
-        enqueue(rows, firing.jobs, again=False)
+        enqueue(rows, firing.jobs, again=False, strict=False)
     number = _add_firings(rows, firing.name, number, firing_rows(firing, overlap=overlap))
     rows.run(
         _sql.set_fired,
@@ -282,7 +282,7 @@ def _enqueue(rows: JobRows, enqueuing: Enqueuing) -> StoredSchedule | None:
     before = _get(rows, name)
     if before is None or rows.one(_sql.firing_of_job, name=name, job=jobs[-1].id) is not None:
         return before
-    enqueue(rows, jobs, again=False)
+    enqueue(rows, jobs, again=False, strict=False)
     (number,) = rows.one(_sql.last_firing, name=name)
     number = _add_firings(rows, name, number, enqueued_rows(jobs, enqueuing.times, enqueuing.kind))
     rows.run(_sql.set_enqueued, name=name, last_job=jobs[-1].id, fired=len(jobs), firings=number)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.session_batch import SessionBatch
-from interlock.ports.jobs import FetchRequest, FetchResult, StartWindow, paused_queue
+from interlock.ports.jobs import FetchedJob, FetchRequest, FetchResult, StartWindow, paused_queue
 from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
@@ -246,9 +246,8 @@ class Fetcher:
         if jobs:
             size = max(1.0, sum(len(job.arguments) for job in jobs) / len(jobs))
             self._argument_bytes = (self._argument_bytes + size) / 2
-            if any(job.paced for job in jobs):
-                window = StartWindow(asked_at, asked_at + within)
-                jobs = [job._replace(window=window) if job.paced else job for job in jobs]
+            if any(job.paced or job.expires_in is not None for job in jobs):
+                jobs = [_with_window(job, asked_at, within) for job in jobs]
             self._pauses.clear()
             pool.put(jobs, low)
             for (job, fence), cause in (early or {}).items():
@@ -270,3 +269,11 @@ class Fetcher:
     def _idle(self) -> bool:
         """Whether nothing is under way here that could make jobs ready."""
         return not self._pool.running and not self._pool.waiting and not self._completer.unacknowledged
+
+
+def _with_window(job: FetchedJob, asked_at: float, within: float) -> FetchedJob:
+    """Set when a job with a pace, or that expires, may start."""
+    if job.expires_in is None:
+        return job._replace(window=StartWindow(asked_at, asked_at + within)) if job.paced else job
+    start_by = asked_at + (min(within, job.expires_in) if job.paced else job.expires_in)
+    return job._replace(window=StartWindow(asked_at, start_by, job.paced))

@@ -177,13 +177,20 @@ class RunnerPool:
         return tally
 
     def in_time(self, job: FetchedJob, window: StartWindow) -> bool:
-        """Whether a job with a rate or cooldown may start now. One that is too late is returned and fetched again."""
+        """Whether a job with a rate or cooldown, or that expires, may start now. One that is too late is returned."""
         now = self.monotonic()
-        self.start_latency.observe(now - window.asked_at)
-        if now <= window.start_by:
+        if window.paced:
+            self.start_latency.observe(now - window.asked_at)
+        expired = job.expires_in is not None and now >= window.asked_at + job.expires_in
+        if now <= window.start_by and not expired:
             return True
-        self._metrics.late_starts += 1
-        emit(_log, logging.INFO, "job_start_late", id=job.id, job=job.name, seconds=round(now - window.asked_at, 3))
+        seconds = round(now - window.asked_at, 3)
+        if expired:
+            self._metrics.expired_starts += 1
+            emit(_log, logging.INFO, "job_start_expired", id=job.id, job=job.name, seconds=seconds)
+        else:
+            self._metrics.late_starts += 1
+            emit(_log, logging.INFO, "job_start_late", id=job.id, job=job.name, seconds=seconds)
         return False
 
     def put(self, jobs: Sequence[FetchedJob], low: int) -> None:

@@ -56,26 +56,27 @@ class FaultyJobs:
         """Reserve ids."""
         return await self._call("ids", (), lambda: self._jobs.ids(count))
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
+    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> Mapping[int, int]:
         """Accept jobs."""
         told = again
 
-        async def operation() -> None:
+        async def operation() -> Mapping[int, int]:
             nonlocal told
             # The way to the store may bring it twice; then the second time is a repetition.
             try:
-                await self._jobs.enqueue(jobs, again=told)
+                existing = await self._jobs.enqueue(jobs, again=told)
             except StoreUnavailableError:
                 raise
             except Exception:
                 if not self._accepted.issuperset(job.id for job in jobs):
                     raise
-                return  # it came late, after its repetition, and was refused
+                return {}  # it came late, after its repetition, and was refused
             told = True
             self._accepted.update(job.id for job in jobs)
-            self._watcher.saw(JobsEnqueued, jobs)
+            self._watcher.saw(JobsEnqueued, [job for job in jobs if job.id not in existing])
+            return existing
 
-        await self._call("enqueue", [f"j{job.id}" for job in jobs], operation)
+        return await self._call("enqueue", [f"j{job.id}" for job in jobs], operation)
 
     def enqueue_in_transaction(self, jobs: Sequence[NewJob]) -> Steps[EnqueuedInTransaction]:
         """Accept jobs on a caller's own connection, which is none of this wire."""

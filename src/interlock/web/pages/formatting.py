@@ -25,6 +25,7 @@ STATES: Mapping[str, tuple[str, str]] = {
     "behind": ("slate", "behind"),
     "waiting": ("amber", "hourglass"),
     "scheduled": ("violet", "clock"),
+    "blocked": ("violet", "hourglass"),
     "held": ("orange", "hand"),
     "parked": ("rose", "parked"),
     "done": ("green", "check"),
@@ -33,6 +34,7 @@ STATES: Mapping[str, tuple[str, str]] = {
     "discarded": ("slate", "minus"),
     "cancelled": ("slate", "minus"),
     "superseded": ("slate", "behind"),
+    "expired": ("slate", "clock"),
     # of runs
     "completed": ("green", "check"),
     "skipped": ("slate", "minus"),
@@ -66,6 +68,7 @@ OPEN = (
     JobState.WAITING,
     JobState.BEHIND,
     JobState.SCHEDULED,
+    JobState.BLOCKED,
     JobState.HELD,
     JobState.PARKED,
 )

@@ -231,7 +231,7 @@
       .then(done, done);
   }
 
-  const OPEN = ["running", "fetched", "ready", "waiting", "behind", "scheduled", "held", "parked"];
+  const OPEN = ["running", "fetched", "ready", "waiting", "behind", "scheduled", "blocked", "held", "parked"];
   const MOST = 10000; // counts end there
 
   function pulse(data) {

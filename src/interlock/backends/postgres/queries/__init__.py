@@ -63,6 +63,8 @@ class JobQueries(Queries, package=_PACKAGE, files=("jobs",)):
     enqueue: str
     enqueue_again: str
     enqueue_in_transaction: str
+    enqueue_keyed_in_transaction: str
+    enqueue_keyed: str
     fetch: str
     acknowledge: str
     acknowledge_followed: str
@@ -106,6 +108,8 @@ class InsightQueries(Queries, package=_PACKAGE, files=_INSIGHT_FILES):
     few_running: str
     few_scheduled: str
     few_waiting: str
+    few_blocked: str
+    needs: str
     many_signals: str
     ended: str
     situations: str

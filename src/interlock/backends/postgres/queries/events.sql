@@ -2,7 +2,7 @@
 -- Accept events and their jobs.
 select interlock.event_accept($1, row($2, $3, $4, $5, $6, $8, $9, $10, $11)::interlock.new_events, $7, row(
     $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
-    $31)::interlock.new_jobs, $32)
+    $31, $32, $33, $34, $35, $36, $37)::interlock.new_jobs, $38)
 
 -- name: get_many
 -- Read events by ID.

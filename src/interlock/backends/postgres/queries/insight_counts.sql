@@ -83,6 +83,12 @@ union all
 select 'waiting', w.pool, count(*), null, null
 from (select x.pool from interlock.job_limit_wait x where x.namespace = $1 and not x.woken limit $2::integer) w group by w.pool
 union all
+select 'blocked', b.pool, count(*), null, null
+from (
+    select j.pool from (select distinct a.id from interlock.job_after a limit $2::integer) a
+    join interlock.job j on j.id = a.id
+    where j.parked is null and j.pool >= $1 || '/' and j.pool < $1 || '0') b group by b.pool
+union all
 select case when r.started then 'running' else 'fetched' end, j.pool, count(*), null, null
 from fetched r join interlock.job j on j.id = r.id group by r.started, j.pool
 union all
@@ -131,7 +137,7 @@ select 0::smallint, count(*) from (
     where h.state = 0 and h.pool >= $1 || '/' and h.pool < $1 || '0' limit $2::integer) x
 union all
 select s.state, x.count
-from (values (1::smallint), (2::smallint), (3::smallint), (4::smallint), (5::smallint)) s (state)
+from (values (1::smallint), (2::smallint), (3::smallint), (4::smallint), (5::smallint), (6::smallint)) s (state)
 cross join lateral (
     select count(*) as count from (
         select from interlock.job_history h
@@ -142,7 +148,7 @@ cross join lateral (
 select 0::smallint, count(*) from (select from interlock.job_history h where h.state = 0 limit $1::integer) x
 union all
 select s.state, x.count
-from (values (1::smallint), (2::smallint), (3::smallint), (4::smallint), (5::smallint)) s (state)
+from (values (1::smallint), (2::smallint), (3::smallint), (4::smallint), (5::smallint), (6::smallint)) s (state)
 cross join lateral (
     select count(*) as count from (
         select from interlock.job_history h where h.state = s.state and h.state <> 0 limit $1::integer) y) x

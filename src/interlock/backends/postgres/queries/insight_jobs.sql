@@ -31,6 +31,10 @@ from (
     union all
     (select j.id, j.pool, j.name from interlock.job_scheduled l join interlock.job j on j.id = l.id
      where l.lane = $1 || '/' || $6 and l.pool >= $1 || '/' and l.pool < $1 || '0' and j.position is null and j.id < $4
+     limit 1000)
+    union all
+    (select distinct j.id, j.pool, j.name from interlock.job_after a join interlock.job j on j.id = a.id
+     where j.lane = $1 || '/' || $6 and j.position is null and j.id < $4
      limit 1000)) x
 
 -- name: walk_ended_lane
@@ -71,6 +75,7 @@ from (
            case when n.parked then 'parked'
                 when r.started then 'running'
                 when r.id is not null then 'fetched'
+                when exists (select from interlock.job_after a where a.id = n.id) then 'blocked'
                 when l.id is not null then 'scheduled'
                 when w.id is not null then 'waiting'
                 when n.lane is null then 'ready'
@@ -173,6 +178,34 @@ select coalesce(array_agg(x.id), '{}') from (
     where w.namespace = $1 and not w.woken and w.id < $4 and ($2 = '' or j.name = $2) and ($3 = '' or w.pool = $1 || '/' || $3)
     limit $5) x
 
+-- name: few_blocked
+-- List jobs that wait for others.
+select coalesce(array_agg(x.id), '{}') from (
+    select distinct j.id
+    from interlock.job_after a join interlock.job j on j.id = a.id
+    where j.pool >= $1 || '/' and j.pool < $1 || '0' and j.id < $4 and j.parked is null and ($2 = '' or j.name = $2)
+      and ($3 = '' or j.pool = $1 || '/' || $3)
+    limit $5) x
+
+-- name: needs
+-- List what some jobs wait for: the jobs that have not ended, or that failed; the first few of each.
+select x.id, x.needs, coalesce(j.name, h.name, ''),
+       coalesce(case when j.id is not null then interlock.job_state(j, $1) end, interlock.job_ended_state(h.state), ''),
+       coalesce(c.fetched_at, h.finished_at, j.due_at), x.count
+from (
+    select a.id, a.needs, count(*) over (partition by a.id) as count,
+           row_number() over (partition by a.id order by a.failed desc, a.needs) as n
+    from interlock.job_after a where a.id = any ($2::bigint[])
+) x
+left join interlock.job j on j.id = x.needs
+left join lateral (
+    select h.name, h.state, h.finished_at from interlock.job_history h where j.id is null and h.id = x.needs limit 1) h on true
+left join lateral (
+    select c.fetched_at from interlock.job_fetched c
+    where j.id is not null and c.namespace = $1 and x.needs = any (c.ids) limit 1) c on true
+where x.n <= $3
+order by x.id, x.n
+
 -- name: many_signals
 -- Whether many lanes have not been seen by a fetch yet.
 select count(*) >= $2 from (select from interlock.job_signal s where s.namespace = $1 limit $2) x
@@ -215,6 +248,7 @@ standing as materialized (
            case when j.parked is not null then 'parked'
                 when c.started then 'running'
                 when c.id is not null then 'fetched'
+                when exists (select from interlock.job_after a where a.id = j.id) then 'blocked'
                 when exists (
                     select from interlock.job_scheduled l where l.pool = j.pool and l.at = j.due_at and l.id = j.id) then 'scheduled'
                 when exists (select from interlock.job_limit_wait w where w.id = j.id and not w.woken) then 'waiting'

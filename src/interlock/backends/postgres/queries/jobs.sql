@@ -5,14 +5,20 @@ select interlock.job_ids($1)
 -- name: enqueue
 -- Accept jobs.
 select interlock.job_enqueue($1, row(
-    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-    $20, $21)::interlock.new_jobs, null, $22)
+    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
+    $26, $27)::interlock.new_jobs, null, $28)
 
 -- name: enqueue_again
 -- Accept jobs that an earlier call may have stored.
 select interlock.job_enqueue_again($1, row(
-    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-    $20, $21)::interlock.new_jobs, $22)
+    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
+    $26, $27)::interlock.new_jobs, $28)
+
+-- name: enqueue_keyed
+-- Accept jobs of which some have keys, and return the holder of each job's key.
+select interlock.job_enqueue_keyed($1, row(
+    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
+    $26, $27)::interlock.new_jobs, $28, $29)
 
 -- name: enqueue_in_transaction
 -- Accept jobs on a caller's own connection. Null if it leads to another database than the app's. The parameters are cast
@@ -20,18 +26,29 @@ select interlock.job_enqueue_again($1, row(
 select case when coalesce($1::text = interlock.store_identity(), true)
             then interlock.enqueue_many($2::text::json, $3::text, $4::text::float8) end
 
+-- name: enqueue_keyed_in_transaction
+-- The same for jobs of which some have keys; also whether each was created.
+select e.ids, e.created
+from (select) one
+left join lateral (
+    select e.ids, e.created
+    from (select $2::text::json as jobs where coalesce($1::text = interlock.store_identity(), true)) ours
+    cross join lateral interlock.enqueue_jobs(ours.jobs, $3::text, $4::text::float8) e
+) e on true
+
 -- name: fetch
 -- Fetch jobs for a session. The last three columns belong to the whole fetch and are set in the first row only. Without a
 -- job there is one row, and its other columns are null.
 select j.id, j.name, j.queue, j.lane, j.fence, j.attempt, j.crashes, j.half, j.priority, j.enqueued_at, j.due_at,
        j.arguments, j.options, j.slots, j.paced, j.cause,
+       case when j.expires_at is not null then (j.expires_at - interlock.micros(interlock.now_or($11))) / 1e6::float8 end,
        case when j.n > 1 then null else f.session_ended end as session_ended,
        case when j.n > 1 then null else f.recheck_in end as recheck_in,
        case when j.n > 1 then null else f.scan_from end as scan_from
 from interlock.job_fetch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) f
 left join lateral interlock.job_fetched_rows($1, f.ids, f.fences) with ordinality as j (
     id, name, queue, lane, fence, attempt, crashes, half, priority, enqueued_at, due_at, arguments, options, slots, paced,
-    cause, n) on true
+    cause, expires_at, n) on true
 
 -- name: acknowledge
 -- Acknowledge fetched jobs.
@@ -43,7 +60,7 @@ select refused, ready from interlock.job_acknowledge(
 select refused, ready from interlock.job_acknowledge_followed(
     $1, $2, row($3, $4, $5, $6, $7, $8, $9, $10, null)::interlock.acknowledgements, $11, $12, row(
     $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32,
-    $33)::interlock.new_jobs, $13)
+    $33, $34, $35, $36, $37, $38, $39)::interlock.new_jobs, $13)
 
 -- name: locked
 -- List jobs under these fences that have a row which another transaction has locked: the job's position in the

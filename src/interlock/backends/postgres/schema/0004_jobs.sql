@@ -29,8 +29,8 @@ create table interlock.job_namespace (
 -- many workers died while it was their only suspect. half: the half of a group of suspects that it belongs to; null
 -- if it is not a suspect. use_*: its limit if it has one; uses: its limits if it has several. unreadable_by: the
 -- versions that could not read its arguments, as JSON [[fingerprint, version]]; unreadable: it is set aside until a
--- worker of another version takes it. hooks: what to enqueue when it ends, as JSON [[name, queue, priority, [state]]]. cause:
--- what enqueued it.
+-- worker of another version takes it. expires_at: it is not started for the first time from then on; null once it has
+-- started. hooks: what to enqueue when it ends, as JSON [[name, queue, priority, [state]]]. cause: what enqueued it.
 create table interlock.job (
     id          bigint primary key,
     position    bigint,
@@ -56,6 +56,7 @@ create table interlock.job (
     lane        text collate "C",
     use_key     text collate "C",
     uses        jsonb,
+    expires_at  bigint,
     arguments   text not null,
     options     text not null,
     parked      text,
@@ -402,8 +403,9 @@ create type interlock.slot_counts as (
     first     bigint[]
 );
 
--- Jobs to accept, as parallel arrays. One element per job: ids, kinds, lanes, delays, ats, causes (the last four null if no
--- job has any) and arguments. One element per kind, which kinds refers to by its number: all others.
+-- Jobs to accept, as parallel arrays. One element per job: ids, kinds, lanes, delays, ats, arguments, and those from causes
+-- on; all of these but ids, kinds and arguments are null if no job has any. afters: the IDs of other jobs, as the text of an
+-- array. One element per kind, which kinds refers to by its number: all others.
 create type interlock.new_jobs as (
     ids        bigint[],
     kinds      integer[],
@@ -424,7 +426,13 @@ create type interlock.new_jobs as (
     uses       text[],
     paced      boolean[],
     hooks      text[],
-    causes     text[]
+    causes     text[],
+    keys       text[],
+    keep_keys  double precision[],
+    afters     text[],
+    if_faileds integer[],
+    expires    double precision[],
+    expire_ats double precision[]
 );
 
 -- Acknowledgements of fetched jobs, as parallel arrays. All but ids and fences may be null; without outcomes all jobs are

@@ -24,12 +24,14 @@ class InsightQueries(Queries, package="interlock.backends.sqlite", files=_INSIGH
     some_running: str
     some_scheduled: str
     some_waiting: str
+    some_blocked: str
     some_held: str
     some_parked: str
     unfinished_views: str
     history_views: str
     states: str
     job_keys: str
+    needs: str
     fetched_by_session: str
     workers: str
 
@@ -38,6 +40,7 @@ class InsightQueries(Queries, package="interlock.backends.sqlite", files=_INSIGH
     count_fetched: str
     count_scheduled: str
     count_waiting: str
+    count_blocked: str
     count_held: str
     count_parked: str
     count_holds: str

@@ -29,6 +29,13 @@ select count(*) from (select 1 from interlock_job_scheduled where kind = :kind l
 -- Count jobs that wait for a limit, by kind, up to a bound.
 select kind, count(*) from (select kind from interlock_job_limit_wait where namespace = :namespace and not woken limit :limit) group by kind
 
+-- name: count_blocked
+-- Count jobs that wait for others, by kind, up to a bound.
+select j.kind, count(*)
+from (select distinct id from interlock_job_after limit :limit) a
+cross join interlock_job j on j.id = a.id and j.parked is null
+group by j.kind
+
 -- name: count_held
 -- Count the first jobs of held lanes by kind.
 select s.kind, count(*)

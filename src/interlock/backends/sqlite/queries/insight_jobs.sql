@@ -51,6 +51,12 @@ select id, kind from interlock_job_scheduled where kind in (select value from js
 -- Select some jobs that wait for a limit.
 select id, kind from interlock_job_limit_wait where namespace = :namespace and not woken limit :scan
 
+-- name: some_blocked
+-- Select some jobs that wait for others.
+select j.id, j.kind
+from (select distinct id from interlock_job_after limit :scan) a
+cross join interlock_job j on j.id = a.id
+
 -- name: some_held
 -- Select the first jobs of some lanes that are held or parked.
 select f.id, f.kind
@@ -95,6 +101,18 @@ from interlock_job j
 left join interlock_job_hold h on h.lane = j.lane
 left join interlock_job_limit_wait w on w.id = j.id and not w.woken
 where j.id in (select value from json_each(:ids))
+
+-- name: needs
+-- Select what some jobs wait for: the jobs that have not ended, or that failed.
+select a.id, a.needs, coalesce(s.name, k.name, ''), coalesce(s.state, h.state, ''),
+       coalesce(s.fetched_at, h.finished_at, s.due_at), count(*) over (partition by a.id),
+       row_number() over (partition by a.id order by a.failed desc, a.needs) as n
+from json_each(:ids) e
+cross join interlock_job_after a on a.id = e.value
+left join interlock_job_with_state s on s.id = a.needs
+left join interlock_job_history h on h.id = a.needs
+left join interlock_job_kind k on k.id = h.kind
+order by a.id, n
 
 -- name: fetched_by_session
 -- Select the jobs that a session has fetched.

@@ -87,7 +87,8 @@ delete from interlock_job_fetched where id in (select value from json_each(:ids)
 -- Update a job that ended its attempt but not itself: it is retried, crashed, was interrupted or is unreadable.
 update interlock_job
 set attempt = :attempt, crashes = :crashes, half = :half, fence = :fence, due_at = coalesce(:due_at, due_at), position = :position,
-    parked = :parked, unreadable = :unreadable, unreadable_by = :unreadable_by, error = coalesce(:error, error), attempts = coalesce(:attempts, attempts)
+    parked = :parked, unreadable = :unreadable, unreadable_by = :unreadable_by, error = coalesce(:error, error), attempts = coalesce(:attempts, attempts),
+    expires_at = case when :started then null else expires_at end
 where id = :id
 
 -- name: add_result

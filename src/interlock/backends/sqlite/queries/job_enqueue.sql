@@ -1,9 +1,9 @@
 -- name: add_job
 -- Store a new job.
 insert into interlock_job
-    (id, kind, lane, position, priority, enqueued_at, due_at, on_failure, coalesces, keep_result, limits, uses, options,
-     arguments, hooks, cause)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    (id, kind, lane, position, priority, enqueued_at, due_at, on_failure, coalesces, keep_result, limits, uses, expires_at,
+     options, arguments, hooks, cause)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: known_ids
 -- Select which of some IDs are already jobs, unfinished or not.

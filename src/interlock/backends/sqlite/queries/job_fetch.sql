@@ -37,7 +37,8 @@ limit :limit
 -- Select ready jobs of a kind in the order in which they run. The reader stops when it has enough.
 select r.sort, j.id, j.kind, j.lane, j.position, j.attempt, j.crashes, j.priority, j.enqueued_at / 1e6, j.due_at / 1e6,
        j.uses, j.coalesces, j.arguments, j.options,
-       case when j.uses is not null then (select w.ticket from interlock_job_limit_wait w where w.id = j.id) end, 0, '', j.cause, j.half
+       case when j.uses is not null then (select w.ticket from interlock_job_limit_wait w where w.id = j.id) end, 0, '',
+       j.cause, j.expires_at, j.half
 from interlock_job_ready r
 cross join interlock_job j on j.id = r.id
 where r.kind = ? and r.class = ?
@@ -47,7 +48,8 @@ order by r.sort, r.id
 -- Select the ready jobs of some lanes with their fetch classes; the other columns are those of ready_jobs.
 select r.class, r.sort, j.id, j.kind, j.lane, j.position, j.attempt, j.crashes, j.priority, j.enqueued_at / 1e6,
        j.due_at / 1e6, j.uses, j.coalesces, j.arguments, j.options,
-       case when j.uses is not null then (select w.ticket from interlock_job_limit_wait w where w.id = j.id) end, 0, '', j.cause, j.half
+       case when j.uses is not null then (select w.ticket from interlock_job_limit_wait w where w.id = j.id) end, 0, '',
+       j.cause, j.expires_at, j.half
 from json_each(:lanes) e
 cross join interlock_job_ready r on r.lane = e.value
 cross join interlock_job j on j.id = r.id
@@ -58,7 +60,8 @@ select j.sort, j.id, j.kind, j.lane, j.position, j.attempt, j.crashes, j.priorit
        j.uses, j.coalesces, j.arguments, j.options, null,
        j.parked is not null or j.unreadable or exists (
            select 1 from interlock_job_scheduled t where t.kind = j.kind and t.at = j.due_at and t.id = j.id),
-       (select k.name from interlock_job_kind k where k.id = j.kind), j.cause, j.half
+       (select k.name from interlock_job_kind k where k.id = j.kind),
+       j.cause, j.expires_at, j.half
 from interlock_job j
 where j.lane = ? and j.position > ?
 order by j.position

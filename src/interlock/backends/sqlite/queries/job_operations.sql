@@ -1,6 +1,6 @@
 -- name: job_state
 -- Read a job's state, lane and the session that has fetched it.
-select state, kind, lane, position, session, attempts from interlock_job_with_state where id = :id and namespace = :namespace
+select state, kind, lane, position, session, attempts, options from interlock_job_with_state where id = :id and namespace = :namespace
 
 -- name: ended_state
 -- Read the state in which a job ended.
@@ -40,7 +40,8 @@ delete from interlock_job_hold where lane = :lane
 
 -- name: make_due
 -- Make a job due now, and neither parked nor unreadable.
-update interlock_job set due_at = :now, parked = null, unreadable = 0, unreadable_by = null where id = :id
+update interlock_job set due_at = :now, parked = null, unreadable = 0, unreadable_by = null, expires_at = null
+where id = :id
 
 -- name: restore
 -- Move a job from the history back to the unfinished jobs, with its attempts reset.
@@ -51,7 +52,7 @@ select id, kind, lane, priority, enqueued_at, :now, fence, on_failure, coalesces
        arguments, hooks, cause
 from interlock_job_history
 where id = :id
-returning kind, lane
+returning kind, lane, options
 
 -- name: queue_pauses
 -- Read the paused queues.

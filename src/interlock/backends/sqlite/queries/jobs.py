@@ -9,6 +9,7 @@ __all__ = ["JobQueries"]
 _JOB_FILES = (
     "jobs",
     "job_enqueue",
+    "job_composition",
     "job_fetch",
     "job_acknowledge",
     "job_limits",
@@ -46,6 +47,42 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     any_resubmitted: str
     resubmitted: str
     add_resubmitted: str
+
+    # job_composition.sql
+    key_holder: str
+    set_key: str
+    job_arguments: str
+    finished_at: str
+    existing_jobs: str
+    add_after: str
+    add_after_signals: str
+    add_expiry: str
+    any_after: str
+    signal_ends: str
+    after_signals: str
+    delete_after_signal: str
+    needed_state: str
+    waiting_jobs: str
+    delete_after: str
+    delete_all_after: str
+    delete_ended_after: str
+    replace_after: str
+    fail_after: str
+    park_waiting: str
+    unpark_waiting: str
+    unblocked: str
+    make_due_now: str
+    blocked: str
+    wait_again: str
+    await_again: str
+    kinds_of_waiting: str
+    expired: str
+    next_expiry: str
+    delete_expiry: str
+    expire_again: str
+    due_keys: str
+    check_key_later: str
+    delete_key: str
 
     # job_fetch.sql
     worker: str

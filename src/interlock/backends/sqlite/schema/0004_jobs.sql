@@ -42,7 +42,8 @@ create table interlock_job_worker (
 -- belongs to, null if it is not a suspect; the halves of group n are 2n and 2n + 1. class: what a fetch has to check (FetchClass
 -- in job_rows.py): its limits, or 3 for a suspect. sort: due_at minus 600 s per point of priority. The state of a job follows from
 -- the other tables, except for two: parked, and unreadable, which sets it aside until a worker of a version that is not in
--- unreadable_by, JSON [[fingerprint, version]], fetches it.
+-- unreadable_by, JSON [[fingerprint, version]], fetches it. expires_at: it is not started for the first time from then on;
+-- null once it has started.
 create table interlock_job (
     id          integer primary key,
     kind        integer not null,
@@ -63,6 +64,7 @@ create table interlock_job (
     parked      text,
     unreadable     integer not null default 0,
     unreadable_by  text,
+    expires_at  integer,
     error       text,
     attempts    text,
     options     text not null,
@@ -235,34 +237,3 @@ create table interlock_job_result (
 );
 
 create index interlock_job_result_by_end on interlock_job_result (kept_until);
-
--- Unfinished jobs with their states.
-create view interlock_job_with_state as
-select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priority, j.class, j.sort,
-       case
-           when c.started then 'running'
-           when c.id is not null then 'fetched'
-           when j.parked is not null then 'parked'
-           when j.unreadable then 'ready'
-           when exists (select 1 from interlock_job_scheduled t where t.kind = j.kind and t.at = j.due_at and t.id = j.id)
-               then 'scheduled'
-           when exists (
-               select 1 from interlock_job_ready r
-               where r.kind = j.kind and r.class = j.class and r.sort = j.sort and r.id = j.id)
-               then 'ready'
-           when exists (select 1 from interlock_job_limit_wait w where w.id = j.id) then 'waiting'
-           when exists (select 1 from interlock_job_hold h where h.lane = j.lane)
-                and j.id = (
-                    select f.id from interlock_job f where f.lane = j.lane and f.position > 0
-                    order by f.position limit 1)
-               then 'held'
-           else 'behind'
-       end as state,
-       j.attempt + (c.id is not null) as attempt, j.crashes, j.enqueued_at, j.due_at, c.fetched_at,
-       w.session, w.host, w.pid, w.program, coalesce(c.fence, j.fence) as fence,
-       coalesce(c.cancel, j.parked, j.error, '') as error, j.uses, j.arguments, j.options, j.attempts,
-       coalesce(j.cause, '') as cause
-from interlock_job j
-join interlock_job_kind k on k.id = j.kind
-left join interlock_job_fetched c on c.id = j.id
-left join interlock_job_worker w on w.id = c.worker;

@@ -32,8 +32,11 @@ async def all_states(b: JobDriver) -> list[int]:
     await b.done(await b.one())
     for _ in range(3):
         await b.add(uses=(slots(1, "s"),), priority=100)
+    await b.add(expires=0.5, delay=9.0)
+    b.clock.advance(1.0)
     await b.started(await b.one())
     await b.fetch(limit=2)
+    await b.add(after=(await b.add(),), lane="y")
     return [view.id for view in await b.list_jobs(JobFilter(), limit=1000)]
 
 

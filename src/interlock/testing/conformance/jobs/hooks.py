@@ -39,11 +39,16 @@ async def _one_hook(b: JobDriver) -> dict[str, Any]:
 async def _ended(b: JobDriver, state: JobState, **changes: Any) -> int:
     """A job that has ended in this state."""
     given = {"hooks": _HOOKED, "arguments": _ARGUMENTS} | changes
+    if state is JobState.EXPIRED:
+        given["expires"] = 0.5
     job_id = await b.add(**given)
     if state is JobState.SUPERSEDED:
         raise AssertionError("needs a lane")
     if state is JobState.QUARANTINED:
         await b.crashed(job_id, MAX_CRASHES)
+    elif state is JobState.EXPIRED:
+        b.clock.advance(1.0)
+        assert await b.fetch() == []
     elif state is JobState.CANCELLED:
         await b.jobs.cancel(job_id, ANN)
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from interlock.ports.jobs import MAX_CRASHES, JobState, OnFailure, Outcome
@@ -32,7 +34,15 @@ async def _in_state(b: JobDriver, state: JobState) -> tuple[int, int]:
     if state is JobState.BEHIND:
         await b.add(lane="l")
         await b.one("c")
-    job_id, behind = await b.add(lane="l", uses=uses), await b.add(lane="l")
+    changes: dict[str, Any] = {"uses": uses}
+    if state is JobState.BLOCKED:
+        changes["after"] = (await b.add(name="other"),)
+    if state is JobState.EXPIRED:
+        changes["expires"] = 0.5
+    job_id, behind = await b.add(lane="l", **changes), await b.add(lane="l")
+    if state is JobState.EXPIRED:
+        b.clock.advance(1.0)
+        await b.fetch(names=("other",))  # any fetch ends it
     if state in _ENDS:
         await b.end(await b.one(), _ENDS[state], error="broken")
     elif state is JobState.PARKED:
@@ -169,7 +179,13 @@ class PeopleConformance(JobSuite):
             if state in (JobState.SCHEDULED, JobState.PARKED):
                 assert after is JobState.READY
                 assert await b.ids(run=5) == [job_id, behind], "the position is kept"
-            elif state in (JobState.FAILED, JobState.DISCARDED, JobState.CANCELLED, JobState.QUARANTINED):
+            elif state in (
+                JobState.FAILED,
+                JobState.DISCARDED,
+                JobState.CANCELLED,
+                JobState.QUARANTINED,
+                JobState.EXPIRED,
+            ):
                 assert after is JobState.BEHIND
                 assert (view.attempt, view.crashes, view.finished_at) == (0, 0, None)
                 jobs = await b.fetch(run=5)

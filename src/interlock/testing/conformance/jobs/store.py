@@ -2,6 +2,7 @@
 
 from interlock.testing.conformance.jobs.accepting import AcceptingConformance
 from interlock.testing.conformance.jobs.acknowledging import AcknowledgingConformance
+from interlock.testing.conformance.jobs.composing import ComposingConformance
 from interlock.testing.conformance.jobs.crashes import CrashConformance
 from interlock.testing.conformance.jobs.follow_ups import FollowUpConformance
 from interlock.testing.conformance.jobs.history import HistoryConformance
@@ -48,6 +49,7 @@ class JobStoreConformance(
     PeopleConformance,
     HooksConformance,
     FollowUpConformance,
+    ComposingConformance,
     JobViewConformance,
     HistoryConformance,
     LogConformance,

@@ -143,11 +143,14 @@ class JobViewConformance(JobSuite):
                 await b.add(lane=lane)
             for _ in range(2):
                 await b.add(uses=(slots(1),), priority=100)
+            await b.add(expires=0.5, delay=9.0)
+            b.clock.advance(1.0)
             await b.started(await b.one())
             await b.fetch(limit=2)
+            await b.add(after=(await b.add(),), lane="x")
 
             looked = await b.list_jobs(JobFilter())
-            assert len(looked) == len(Outcome) + 7
+            assert len(looked) == len(Outcome) + 10
             for view in looked:
                 found = await b.view(view.id)
                 assert found._replace(arguments="", options="", result=None, attempts=()) == view._replace(options="")

@@ -65,7 +65,7 @@ begin
             where u.id <> all (fresh));
     end if;
     if cardinality(known) < coalesce(cardinality(p_jobs.ids), 0) then
-        perform interlock.job_enqueue(p_namespace, p_jobs, known, p_clock);
+        perform interlock.job_enqueue(p_namespace, p_jobs, known, p_clock, false);
     end if;
     if p_events.attributions is not null then
         perform interlock.journal_add(

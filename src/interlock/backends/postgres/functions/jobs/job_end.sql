@@ -1,4 +1,4 @@
--- End jobs that are not fetched: superseded by another job, or cancelled. Sessions that watch their end are notified.
+-- End jobs that are not fetched: superseded by another job, cancelled or expired. Sessions that watch their end are notified.
 -- planner: lookups
 create or replace function interlock.job_end(
     p_namespace text, p_ids bigint[], p_state smallint, p_superseded_by bigint, p_error text, p_now bigint
@@ -19,7 +19,8 @@ begin
             hooks, cause, attempts)
         select g.id, g.enqueued_at, g.due_at, g.fence, g.keep_result, p_now, p_superseded_by, g.use_per, g.use_max_count, g.attempt,
                g.priority, g.crashes, p_state, g.last_outcome, g.on_failure, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key,
-               g.uses, g.arguments, g.options, coalesce(p_error, g.error), g.hooks, g.cause, g.attempts
+               g.uses, g.arguments, g.options,
+               interlock.job_end_error(p_state, p_error, g.error, g.expires_at), g.hooks, g.cause, g.attempts
         from gone g
     )
     select array_agg(g.id) into hooked from gone g where g.hooks is not null;

@@ -1,5 +1,6 @@
--- Notify sessions that watch the end of jobs. Comes after the statement that removed the jobs: a session that began to
--- watch before has locked the job and is visible now; one that begins later sees that the job is gone.
+-- Notify sessions that watch the end of jobs, and signal it to jobs that wait for it. Comes after the statement that removed
+-- the jobs: a session that began to watch before has locked the job and is visible now; one that begins later sees that the
+-- job is gone.
 -- planner: lookups
 create or replace function interlock.job_notify_ends(p_namespace text, p_ids bigint[]) returns void
 language plpgsql volatile
@@ -7,6 +8,9 @@ as $$
 declare
     told record;
 begin
+    if exists (select from interlock.job_after) then
+        perform interlock.job_signal_ends(p_namespace, p_ids);
+    end if;
     if not exists (select from interlock.job_watch) then
         return;
     end if;

@@ -6,6 +6,7 @@ as $$
         when j.parked is not null then 'parked'
         when exists (select from interlock.job_fetched c where c.namespace = p_namespace and j.id = any (c.ids)) then
             case when j.id in (select s.id from interlock.job_started_ids(p_namespace) s) then 'running' else 'fetched' end
+        when exists (select from interlock.job_after a where a.id = j.id) then 'blocked'
         when exists (
             select from interlock.job_scheduled l where l.pool = j.pool and l.at = j.due_at and l.id = j.id) then 'scheduled'
         when exists (select from interlock.job_limit_wait w where w.id = j.id and not w.woken) then 'waiting'

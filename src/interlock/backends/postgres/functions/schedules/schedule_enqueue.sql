@@ -22,7 +22,7 @@ begin
         select from interlock.schedule_firing f where f.job = last and f.namespace = p_namespace and f.name = p_name) then
         return interlock.schedule_view(s, p_clock);
     end if;
-    perform interlock.job_enqueue(p_namespace, p_jobs, null, p_clock);
+    perform interlock.job_enqueue(p_namespace, p_jobs, null, p_clock, false);
     update interlock.schedule x
     set last_job = last, fired = x.fired + cardinality(ids),
         firings = interlock.schedule_add_firings(p_namespace, p_name, x.firings, p_rows, p_kept, now_us)

@@ -30,7 +30,7 @@ begin
         and exists (select from interlock.job j where j.id = s.last_job);
     enqueued := ids is not null and not is_overlap;
     if enqueued then
-        perform interlock.job_enqueue(p_namespace, p_jobs, null, p_clock);
+        perform interlock.job_enqueue(p_namespace, p_jobs, null, p_clock, false);
     end if;
     update interlock.schedule x
     set next_at = p_next,

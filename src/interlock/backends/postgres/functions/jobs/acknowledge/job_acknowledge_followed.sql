@@ -23,7 +23,7 @@ begin
     select a.refused, a.ready into refused, ready
     from interlock.job_acknowledge(p_namespace, p_session, acknowledged, p_max_crashes, p_clock) a;
     if cardinality(left_out) < cardinality(p_jobs.ids) then
-        perform interlock.job_enqueue(p_namespace, p_jobs, left_out, p_clock);
+        perform interlock.job_enqueue(p_namespace, p_jobs, left_out, p_clock, false);
     end if;
 end
 $$;

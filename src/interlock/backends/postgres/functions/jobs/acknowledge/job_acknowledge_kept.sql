@@ -1,5 +1,5 @@
--- Change jobs that have not ended, schedule those with a delay, and make those without a lane ready again. Returns the
--- lowest sort key that became ready.
+-- Change jobs that have not ended, schedule those with a delay, and make those without a lane ready again. Those that have
+-- not started can expire again. Returns the lowest sort key that became ready.
 -- planner: caller
 create or replace function interlock.job_acknowledge_kept(
     p_namespace text, p_session text, decided interlock.decided_jobs, p_now bigint, out ready bigint
@@ -17,6 +17,7 @@ begin
             half = case when s.unstarted or s.outcome in (interlock.outcome_interrupted(), interlock.outcome_unreadable())
                         then j.half else s.half end,
             parked = case when s.outcome = interlock.outcome_parked() then s.error end,
+            expires_at = case when s.unstarted or s.outcome = interlock.outcome_unreadable() then j.expires_at end,
             due_at = case when s.again then p_now + s.delay else j.due_at end,
             position = case when s.outcome = interlock.outcome_retry() and j.on_failure = interlock.on_failure_skip()
                                  and j.lane is not null
@@ -47,6 +48,11 @@ begin
                interlock.job_class(k.half, k.paced), k.use_key is not null or k.uses is not null, k.name, k.lane,
                case when k.use_per = 0 then k.use_key end
         from kept k where k.delayed
+    ),
+    expiring as (
+        insert into interlock.job_expiry as e (namespace, at, id)
+        select p_namespace, k.expires_at, k.id from kept k where k.expires_at is not null
+        on conflict (namespace, at, id) do update set at = excluded.at
     ),
     made as (
         insert into interlock.job_ready as r (pool, sort, id, half, use_max_count, class, limited, name, use_key)

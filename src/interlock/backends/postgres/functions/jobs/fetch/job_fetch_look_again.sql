@@ -15,7 +15,7 @@ begin
         return 0.01;
     end if;
     if state.checked or least(p_due_at, p_wake_at) <= state.now then
-        select n.due_at, n.wake_at into p_due_at, p_wake_at
+        select n.due_at, least(n.wake_at, n.expires_at) into p_due_at, p_wake_at
         from interlock.job_next_times(request.namespace, request.pools) n;
     end if;
     seconds := (least(p_due_at, p_wake_at) - state.now) / 1e6;

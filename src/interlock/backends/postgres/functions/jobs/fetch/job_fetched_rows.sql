@@ -4,7 +4,7 @@ create or replace function interlock.job_fetched_rows(p_namespace text, p_ids bi
 returns table (
     id bigint, name text, queue text, lane text, fence bigint, attempt integer, crashes smallint, half bigint,
     priority smallint, enqueued_at double precision, due_at double precision, arguments text, options text, slots text[],
-    paced boolean, cause text
+    paced boolean, cause text, expires_at bigint
 )
 language plpgsql volatile
 as $$
@@ -16,7 +16,7 @@ begin
                case when j.use_per = 0 then array[j.use_key]
                     when j.uses is not null then array(
                         select q.key from interlock.job_uses(null, null, null, j.uses) q where q.per = 0) end,
-               j.paced, j.cause
+               j.paced, j.cause, j.expires_at
         from unnest(p_ids, p_fences) as u (id, fence)
         join interlock.job j on j.id = u.id;
 end

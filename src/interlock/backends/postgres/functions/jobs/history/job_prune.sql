@@ -66,6 +66,7 @@ begin
         where n.namespace = p_namespace and n.pruned_to < reached - slack;
     end if;
     pruned := pruned + removed + interlock.job_prune_logs(p_namespace, before, p_max);
+    pruned := pruned + interlock.job_prune_keys(p_namespace, now_us, p_max);
     delete from interlock.job_resubmitted a where a.at < interlock.micros(interlock.now_or(p_clock)) - 3600000000;
     delete from interlock.job_session c
     where c.namespace = p_namespace and c.seen_at < before - 2 * day

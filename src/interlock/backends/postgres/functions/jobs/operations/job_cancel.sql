@@ -18,6 +18,9 @@ begin
     if not exists (select from interlock.job_namespace n where n.namespace = p_namespace) then
         insert into interlock.job_namespace values (p_namespace) on conflict do nothing;
     end if;
+    if exists (select from interlock.job_after a where a.id = p_id) then
+        perform interlock.job_composition_lock(p_namespace, true);
+    end if;
     loop
         j := interlock.job_of(p_namespace, p_id);
         if j.id is null then

@@ -1,10 +1,14 @@
--- Remove a job that is not fetched from the tables of ready, scheduled and waiting jobs. Returns false if another
+-- Remove a job that is not fetched from the tables of ready, scheduled, waiting and blocked jobs. Returns false if another
 -- transaction moved it meanwhile. A woken job is both in a limit's queue and ready, and leaves the latter first. Its
 -- lane, if any, is locked.
 create or replace function interlock.job_detach(p_namespace text, j interlock.job) returns boolean
 language plpgsql volatile
 as $$
 begin
+    if exists (select from interlock.job_after a where a.id = j.id) then
+        delete from interlock.job_after a where a.id = j.id;
+        return true;
+    end if;
     delete from interlock.job_ready r
     where r.pool = j.pool and r.class in (interlock.class_usual(), interlock.class_immediate(), interlock.class_suspect())
       and r.sort = interlock.job_sort(j.due_at, j.priority) and r.id = j.id;
