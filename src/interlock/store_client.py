@@ -82,6 +82,12 @@ class StoreClient:
         self._opening_lock = asyncio.Lock()
         self._listening: asyncio.Task[None] | None = None
 
+    def use(self, store: Store, clock: Clock | None = None) -> None:
+        """Use another store, and clock, from the next opening on. Everything that has this client uses it too."""
+        self.store = store
+        self.clock = clock or SystemClock()
+        self.keeper = self._new_keeper()
+
     @property
     def session(self) -> Session:
         """The newest session."""

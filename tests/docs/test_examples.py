@@ -79,9 +79,27 @@ def test_every_file_on_the_testing_page_passes(tmp_path: Path, interlock_postgre
 
     assert len(files) == len(_examples(TESTING)), "a block without a file name"
     output = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--ignore", "test_my_store.py")
-    assert "6 passed" in output, output
+    assert "10 passed" in output, output
     assert "TestLockStore" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", "test_my_store.py")
     run("simulate.py")
+
+
+@pytest.mark.full
+def test_the_race_on_the_testing_page_is_found_and_its_fix_passes_a_thousand_seeds(tmp_path: Path) -> None:
+    text = TESTING.read_text("utf-8")
+    for name, example in re.findall(r"`(\w+\.py)`[^`]*:\n\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if name in ("bot.py", "test_race.py"):
+            (tmp_path / name).write_text(example)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_race.py"],
+        cwd=tmp_path,
+        env=os.environ | {"SEEDS": "1000"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    assert "2 passed" in done.stdout, done.stdout
 
 
 def test_the_poller_on_the_cursors_page_misses_nothing_at_equal_times(

@@ -188,6 +188,11 @@ class RecordEngine:
         """The client of the durable store."""
         return self._store_client
 
+    def forget(self) -> None:
+        """Forget what was read: the client has another store now."""
+        self._recent = RecentRecords()
+        self._turns = Turns()
+
     # -- reading -------------------------------------------------------------------------------------------------------
 
     async def read(self, ref: Ref, *, current: bool = False) -> StoredRecord | None:

@@ -1,4 +1,4 @@
-"""Pytest plugin: fixtures that give each test an empty database on a real server.
+"""Pytest plugin: fixtures that give each test an empty database on a real server, or an app a fresh store.
 
 Servers start when a test first asks for one and live for the session. `INTERLOCK_TEST_POSTGRES_URL` and
 `INTERLOCK_TEST_REDIS_URL` name servers to use instead. Nothing but pytest is imported until then.
@@ -7,21 +7,33 @@ Servers start when a test first asks for one and live for the session. `INTERLOC
 from __future__ import annotations
 
 import uuid
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from interlock.app import App
     from interlock.testing.servers import ExternalPostgres, ExternalRedis, PostgresServer, RedisServer
 
 __all__ = [
+    "interlock_fresh",
     "interlock_postgres_server",
     "interlock_postgres_url",
     "interlock_redis_server",
     "interlock_redis_url",
 ]
+
+
+@pytest.fixture
+def interlock_fresh() -> Iterator[Callable[..., App]]:
+    """Give an app of a module a fresh store until the end of the test: ``interlock_fresh(bot.app)``; see ``fresh``."""
+    from interlock.testing.apps import fresh
+
+    with ExitStack() as stack:
+        yield lambda app, url="memory://": stack.enter_context(fresh(app, url))
 
 
 @pytest.fixture(scope="session")
