@@ -159,7 +159,9 @@ async def schedule_problems(stores: Stores, workers: Sequence[WorkerStatus]) -> 
         row = _row(stored, now, known, unfinished=False)
         late = stored.next_at is not None and now - stored.next_at > _LATE
         unfired = row.reason == Reason.LATE or (row.reason == Reason.NO_WORKER and late)
-        if unfired or row.reason in (Reason.SWITCHED_OFF, Reason.ORPHANED):
+        # Between two runs of a program nothing is declared, and there are no workers either.
+        orphaned = row.reason == Reason.ORPHANED and bool(workers)
+        if unfired or orphaned or row.reason == Reason.SWITCHED_OFF:
             remedy = _remedy(stored, Reason(row.reason))
             found.append(Problem(f"schedule {row.name!r} {row.why}", "schedule", row.name, remedy))
     return found[:_MAX_TOLD]

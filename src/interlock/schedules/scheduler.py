@@ -82,6 +82,8 @@ class Scheduler:
         self._failed: dict[str, float] = {}
         """Schedules whose firing failed, and when to try again."""
         self._declared_at = -math.inf
+        self._declared_in = ""
+        """The session in which the declarations were left."""
 
     async def run(self, health: Health) -> None:
         """Fire for as long as the process has a worker."""
@@ -143,8 +145,12 @@ class Scheduler:
             try:
                 return await self._fire(schedule, now)
             except InvalidArgumentError as error:
-                await self._switch_off(schedule, error.message)
-                return False
+                if problem_of(schedule, None) or schedule.definition.job not in await self._jobs_elsewhere():
+                    await self._switch_off(schedule, error.message)
+                    return False
+                # Another version of the program takes the arguments, and fires it.
+                self._failed[schedule.name] = self._engine.monotonic() + _FAILED_PAUSE
+                return True
         except StoreUnavailableError:
             raise
         except Exception as error:  # noqa: BLE001 - one schedule must not stop the others
@@ -204,7 +210,8 @@ class Scheduler:
         self._declared_at = self._engine.monotonic()
         if not self._declared:
             return
-        declarations = []
+        declarations: list[Declaration] = []
+        current = self._declared_in == self._session()
         for name, definition in list(self._declared.items()):
             now, before = await self._store.get(name)
             timing = Timing.stored(definition.cron, definition.every, definition.timezone)
@@ -213,10 +220,13 @@ class Scheduler:
             declarations.append(
                 Declaration(name, definition, fingerprint_of(definition), anchor, timing.after(now, anchor))
             )
-            if before is not None and before.origin != ScheduleOrigin.CODE:
+            current = current and before is not None and before.declaration == declarations[-1].fingerprint
+            if before is not None and before.origin != ScheduleOrigin.CODE and self._declared_in != self._session():
                 emit(_log, logging.WARNING, "schedule_name_taken", schedule=name, by=before.updated_by)
-        attribution = Attribution(ACTOR, "declared in code")
-        await self._store.declare(self._session(), declarations, attribution)
+        if not current:
+            attribution = Attribution(ACTOR, "declared in code")
+            await self._store.declare(self._session(), declarations, attribution)
+            self._declared_in = self._session()
 
     async def check(self) -> list[Schedule]:
         """Switch off every schedule that cannot work, and on those that can again; return those that are off."""

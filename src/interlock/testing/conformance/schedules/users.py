@@ -481,6 +481,33 @@ class SchedulesConformance(ScheduleSuite):
             await process.scheduler.check()  # a program that has the job starts again
             assert (await process.schedules.get("s")).state is ScheduleState.ACTIVE
 
+    async def test_arguments_that_only_another_version_takes_are_left_to_it(self, store_url: str) -> None:
+        async with self.lab(store_url) as b:
+            old, new = Process(b.driver, "a"), Process(b.driver, "b")
+
+            @old.jobs.job(name="send")
+            async def send(account: str) -> None:
+                """Do nothing."""
+
+            @new.jobs.job(name="send")
+            async def send_many(account: str, count: int) -> None:
+                """Do nothing."""
+
+            old.open()
+            new.open()
+            await new.schedules.save("s", job="send", every=60, arguments={"account": "a", "count": 2}, by="ann")
+            await b.store.jobs.register_worker("b", ["default"], ["send"], 1)
+            await b.passes(60)
+            await old.fire()
+            assert (await new.schedules.get("s")).state is ScheduleState.ACTIVE
+            await new.fire()
+            assert (await new.schedules.get("s")).fired == 1
+
+            await b.store.sessions.end("b")
+            await b.driver.let_pass(60, "a", "c")
+            await old.fire()
+            assert (await old.schedules.get("s")).state is ScheduleState.OFF
+
     async def _corrupt(self, b: Lab, process: Process, name: str, wrong: dict[str, Any]) -> None:
         """Store a schedule that the API refuses, as an edit by SQL would."""
         await _save(process, name, active=False)
