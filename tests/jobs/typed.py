@@ -10,6 +10,7 @@ from typing import assert_type
 
 from interlock import App, Handle, Jobs, JobState, Retry, Slots
 from interlock.jobs import JobView, LaneView, QueueView, Reason
+from interlock.sync import SyncHandle, SyncLease
 
 app = App("memory://")
 own = sqlite3.connect(":memory:")
@@ -53,6 +54,27 @@ async def right() -> None:
     assert_type((await app.queues.get("default")).oldest_ready_at, datetime | None)
     assert_type((await app.queues.explain("default")).reason, Reason)
     assert_type(Retry(delay=timedelta(seconds=1), max_delay=60).delay_after(1), float)
+
+
+def synchronous() -> None:
+    assert_type(report.enqueue_sync("a", target=7), SyncHandle[str])
+    assert_type(report.enqueue_sync("a").result(wait=5), str)
+    assert_type(plain.options(priority=80).enqueue_sync(number=7).result(), list[int])
+    assert_type(app.sync.jobs.enqueue_many([report.call("a")]), list[SyncHandle[str]])
+    assert_type(
+        jobs.sync.enqueue_many((report.call("a"), plain.call(7))), tuple[SyncHandle[str], SyncHandle[list[int]]]
+    )
+    assert_type(app.sync.run(app.lanes.release, "a#5", by="ann"), bool)
+    with app.sync.locks.acquire("k", wait=5) as lease:
+        assert_type(lease.fence, int)
+    with app.sync.locks.acquire_many(["a", "b"]) as leases:
+        assert_type(leases["a"], SyncLease)
+
+
+def wrong_synchronous() -> None:
+    report.enqueue_sync(7)  # pyright: ignore[reportArgumentType]
+    number: int = report.enqueue_sync("a").result()  # pyright: ignore[reportAssignmentType]
+    del number
 
 
 async def wrong() -> None:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
+from interlock.jobs.unawaited import Unawaited
 from interlock.ports.jobs import NewJob
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
         @property
         def portal(self) -> Portal: ...
-        async def enqueue(self, call: Call[R_co], /) -> Handle[R_co]: ...
+        async def enqueue_call(self, call: Call[R_co], /) -> Handle[R_co]: ...
         def enqueue_on(self, connection: Connection, calls: Iterable[Call[R_co]], /) -> list[Handle[R_co]]: ...
 
         def define_hook(
@@ -138,19 +139,25 @@ class Job(Generic[P, R]):
         functools.update_wrapper(self, definition.function, updated=())
 
     @overload
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]: ...
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Handle[R]]: ...
 
     @overload
-    async def enqueue(self, *args: Any, connection: Connection, **kwargs: Any) -> Handle[R]: ...
+    def enqueue(self, *args: Any, connection: Connection, **kwargs: Any) -> Coroutine[Any, Any, Handle[R]]: ...
 
-    async def enqueue(self, *args: Any, **kwargs: Any) -> Handle[R]:
+    def enqueue(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Handle[R]]:
         """Have a worker run it. Durable when this returns; with invalid arguments nothing is stored.
 
         With ``connection=`` the job belongs to the transaction of that connection, and exists if and when it commits.
         A handler's own parameter called ``connection`` has precedence: use ``options(connection=…)`` then. That form
         is also the one whose arguments type checkers check.
         """
-        return await self.jobs.enqueue(self._call(args, kwargs))
+        return Unawaited(self._enqueue(args, kwargs), self._not_enqueued)
+
+    async def _enqueue(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handle[R]:
+        return await self.jobs.enqueue_call(self._call(args, kwargs))
+
+    def _not_enqueued(self) -> tuple[str, str, str]:
+        return f"job {self.name!r} was", f"{self.__name__}.enqueue", f"{self.__name__}.enqueue_sync"
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
         if "connection" in kwargs and self.definition.takes_connection:
@@ -177,7 +184,7 @@ class Job(Generic[P, R]):
             (handle,) = jobs.enqueue_on(call.job.connection, [call])
         else:
             handle = jobs.portal.run(
-                lambda: jobs.enqueue(call), f"{name}.enqueue_sync()", instead=f"await {name}.enqueue(…)"
+                lambda: jobs.enqueue_call(call), f"{name}.enqueue_sync()", instead=f"await {name}.enqueue(…)"
             )
         return SyncHandle(jobs.portal, handle)
 

@@ -23,6 +23,7 @@ from interlock.jobs.options import JobOptions, checked_aliases, checked_name
 from interlock.jobs.queue_names import warn_about_unused_queues
 from interlock.jobs.resources import Resources
 from interlock.jobs.results import end_of, newest, result_in
+from interlock.jobs.unawaited import Unawaited
 from interlock.jobs.views import job_view, log_line, progress_view
 from interlock.operations import unknown_job
 from interlock.ports.job_views import JobFilter
@@ -239,21 +240,29 @@ class Jobs(Service[JobEngine]):
     # -- enqueuing ---------------------------------------------------------------------------------------------------
 
     @overload
-    async def enqueue(self, call: Call[R], /) -> Handle[R]: ...
+    def enqueue(self, call: Call[R], /) -> Coroutine[Any, Any, Handle[R]]: ...
 
     @overload
-    async def enqueue(self, name: str, /, **arguments: Any) -> Handle[Any]: ...
+    def enqueue(self, name: str, /, **arguments: Any) -> Coroutine[Any, Any, Handle[Any]]: ...
 
-    async def enqueue(self, call: Call[R] | str, /, **arguments: Any) -> Handle[Any]:
+    def enqueue(self, call: Call[R] | str, /, **arguments: Any) -> Coroutine[Any, Any, Handle[Any]]:
         """Enqueue one job by its name: ``await jobs.enqueue("report", account="a1")``; see :meth:`named`.
 
         Also takes a call: ``await jobs.enqueue(job.call(…))`` is ``await job.enqueue(…)``.
         """
-        made = self.call_of(call, arguments)
-        if made.job.connection is not None:
-            (handle,) = await self._enqueue_in_transaction([made], made.job.connection)
+
+        async def enqueue() -> Handle[Any]:
+            return await self.enqueue_call(self.call_of(call, arguments))
+
+        return Unawaited(enqueue(), partial(_not_enqueued, call))
+
+    async def enqueue_call(self, call: Call[R], /) -> Handle[R]:
+        """Enqueue one job; what every form of enqueuing one comes to."""
+        self._check(call)
+        if call.job.connection is not None:
+            (handle,) = await self._enqueue_in_transaction([call], call.job.connection)
             return handle
-        return self._handles(await self._running.accept([made]))[0]
+        return self._handles(await self._running.accept([call]))[0]
 
     def call_of(self, call: Call[R] | str, arguments: dict[str, Any]) -> Call[Any]:
         """The call that :meth:`enqueue` enqueues."""
@@ -591,6 +600,12 @@ def _connection_of(calls: Sequence[Call[Any]], given: Connection | None) -> Conn
             remedy="Pass one connection to enqueue_many, or enqueue them apart.",
         )
     return next(iter(found.values()), None)
+
+
+def _not_enqueued(call: Call[Any] | str) -> tuple[str, str, str]:
+    """What to say about a call of :meth:`Jobs.enqueue` that was not awaited."""
+    name = getattr(getattr(call, "job", None), "name", call)
+    return f"job {name!r} was", "jobs.enqueue", "sync.jobs.enqueue"
 
 
 def _number(job: object) -> int:

@@ -101,7 +101,7 @@ class SyncJobs:
             (handle,) = self._jobs.enqueue_on(made.job.connection, [made])
         else:
             handle = self._portal.run(
-                lambda: self._jobs.enqueue(made), "jobs.enqueue()", instead="await app.jobs.enqueue(…)"
+                lambda: self._jobs.enqueue_call(made), "jobs.enqueue()", instead="await app.jobs.enqueue(…)"
             )
         return SyncHandle(self._portal, handle)
 
