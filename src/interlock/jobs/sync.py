@@ -48,6 +48,11 @@ class SyncHandle(Generic[R_co]):
         """The ID of the job. Any process that shares the store can create a handle of it."""
         return self.handle.id
 
+    @property
+    def created(self) -> bool:
+        """False if the enqueue that returned this handle created no job, because this one already had its key."""
+        return self.handle.created
+
     def result(self, *, wait: Wait = _DEFAULT_WAIT) -> R_co:
         """What the handler returned, once the job is done; see :meth:`Handle.result` for the errors.
 
