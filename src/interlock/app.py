@@ -292,7 +292,7 @@ class App:
 
     def on_end(
         self,
-        *states: JobState | Literal["done", "failed", "discarded", "cancelled", "superseded", "quarantined"],
+        *states: JobState | Literal["done", "failed", "discarded", "cancelled", "superseded", "quarantined", "expired"],
         **how: Unpack[EndHookOptions],
     ) -> EndHookDecorator:
         """A decorator for a function that runs after the end of every job; see :meth:`Jobs.on_end`."""

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type
 
-from interlock import App, Handle, Jobs, JobState, Retry, Slots
-from interlock.jobs import JobView, LaneView, QueueView, Reason
+from interlock import INJECTED, App, Handle, JobEnd, Jobs, JobState, Retry, Slots, current_job
+from interlock.jobs import Cause, CurrentJob, JobView, LaneView, QueueView, Reason
 from interlock.sync import SyncHandle, SyncLease
 
 app = App("memory://")
@@ -25,6 +25,45 @@ async def report(account: str, target: int = 5) -> str:
 @jobs.job()
 def plain(number: int) -> list[int]:
     return [number]
+
+
+class Client:
+    """A resource."""
+
+
+@app.lifespan
+async def lifespan(_: App) -> AsyncIterator[dict[type, object]]:
+    yield {Client: Client()}
+
+
+@app.middleware
+async def around(job: CurrentJob, call_next: Callable[[], Awaitable[Any]]) -> Any:
+    assert_type(job.cause, Cause | None)
+    return await call_next()
+
+
+@app.job()
+async def fetch(url: str, client: Client = INJECTED) -> int:
+    assert_type(client, Client)
+    current_job().follow_up(report.call("a"))
+    return len(url)
+
+
+@fetch.on_end("failed", JobState.CANCELLED, queue="hooks")
+async def ended(end: JobEnd, client: Client = INJECTED) -> None:
+    assert_type(end.state, JobState)
+    assert_type(end.ended_at, datetime)
+
+
+async def around_handlers() -> None:
+    assert_type(await fetch.enqueue("u"), Handle[int])
+    assert_type(await fetch("u", Client()), int)
+    assert_type(app.resources[Client], Client)
+    current_job().follow_up(7)  # pyright: ignore[reportArgumentType]
+    fetch.on_end("ready")  # pyright: ignore[reportArgumentType]
+    fetch.on_end(lane="a")  # pyright: ignore[reportCallIssue]
+    fetch.on_end()(around)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    app.middleware(ended)  # pyright: ignore[reportArgumentType]
 
 
 async def right() -> None:

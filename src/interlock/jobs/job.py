@@ -207,7 +207,7 @@ class Job(Generic[P, R]):
 
     def on_end(
         self,
-        *states: JobState | Literal["done", "failed", "discarded", "cancelled", "superseded", "quarantined"],
+        *states: JobState | Literal["done", "failed", "discarded", "cancelled", "superseded", "quarantined", "expired"],
         **how: Unpack[EndHookOptions],
     ) -> EndHookDecorator:
         """A decorator for a function of a :class:`JobEnd`: it runs after the end of each such job, as a job of its own.

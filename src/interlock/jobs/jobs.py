@@ -167,7 +167,7 @@ class Jobs(Service[JobEngine]):
 
     def on_end(
         self,
-        *states: JobState | Literal["done", "failed", "discarded", "cancelled", "superseded", "quarantined"],
+        *states: JobState | Literal["done", "failed", "discarded", "cancelled", "superseded", "quarantined", "expired"],
         **how: Unpack[EndHookOptions],
     ) -> EndHookDecorator:
         """A decorator for a function that runs after the end of every job defined here; see :meth:`Job.on_end`.

@@ -97,6 +97,15 @@ class FollowUpConformance(JobSuite):
             await b.done(head)
             assert await b.ids() == [lane.id]
 
+    async def test_a_follow_up_whose_key_is_held_is_left_out(self, store_url: str) -> None:
+        async with self.job_driver(store_url) as b:
+            await b.add_many(2)
+            one, other = await b.fetch()
+            first = await _followed_by(b, one, key="k", arguments='{"of": 1}')
+            second = await _followed_by(b, other, key="k", arguments='{"of": 2}')
+            assert (await b.acknowledged(first, second)).accepted == [True, True]
+            assert [found.arguments for found in await _next(b)] == ['{"of": 1}']
+
     async def test_workers_are_told_of_follow_ups(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
             await b.add()
