@@ -1,4 +1,5 @@
-"""Operations: what a person or program does to jobs, lanes, queues, locks, claims, cursors and events.
+"""Operations: what a person or program does to jobs, lanes, queues, locks, claims, cursors, limits and
+events.
 
 Python, the command line, the dashboard and the API all come through here. Each operation has an actor (``by``) and a
 reason. The journal entry commits in the same transaction as the change. If the change is made in a store without a
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from interlock.ports.cursors import CursorView
     from interlock.ports.events import NewEvent
     from interlock.ports.journal import JournalStore
+    from interlock.ports.limits import LimitOverride, Use
     from interlock.ports.locks import Holder
     from interlock.ports.store import Store
     from interlock.selections import Filter
@@ -188,6 +190,32 @@ class Operations:
         if view is not None:
             emit(_log, logging.WARNING, "cursor_forgotten", name=name, version=view.version, by=by, reason=reason)
         return view
+
+    # -- limits --------------------------------------------------------------------------------------------------------
+
+    async def resize_limit(self, figure: Use, *, by: str, reason: str) -> LimitOverride | None:
+        """Set the figure of a limit, or of one of its keys; return the figure that was set before, if any."""
+        attribution = attributed("Resizing a limit", by, reason)
+        before: LimitOverride | None = await self._attempt(lambda: self._store.limits.resize(figure, attribution))
+        emit(
+            _log,
+            logging.WARNING,
+            "limit_resized",
+            limit=figure.key,
+            count=figure.max_count,
+            per=figure.per,
+            by=by,
+            reason=reason,
+        )
+        return before
+
+    async def reset_limit(self, name: str, *, by: str, reason: str = "") -> LimitOverride | None:
+        """Let the figures in the code apply again; return the one that was set, or None if there was none."""
+        name, attribution = checked_key(name), attributed("Resetting a limit", by, reason, optional=True)
+        before: LimitOverride | None = await self._attempt(lambda: self._store.limits.reset(name, attribution))
+        if before is not None:
+            emit(_log, logging.WARNING, "limit_reset", limit=name, by=by, reason=reason)
+        return before
 
     # -- events --------------------------------------------------------------------------------------------------------
 

@@ -201,3 +201,27 @@ async def test_a_list_is_never_longer_than_asked_for() -> None:
 
     assert await whole_list(1, page) == ["k of jobs"]
     assert len(await whole_list(3, page)) == 3
+
+
+async def test_resize_and_reset_change_a_figure_and_say_who_did(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with Limits.from_url(jobs_url) as limits:
+        await reserved(limits, "alice", TWO)
+        about = ("--url", jobs_url, "--by", "ann")
+        resized = await asyncio.to_thread(cli, "limits", "resize", "containers", "5", "--reason", "more hosts", *about)
+        assert resized.exit_code == 0
+        assert "'slots:containers' allows 5 at once. To undo that: interlock limits reset slots:containers" in (
+            resized.stdout
+        )
+        listed = await asyncio.to_thread(cli, "limits", "--url", jobs_url)
+        assert "1 of 5 running; ann set it to 5 at once: more hosts" in " ".join(listed.stdout.split())
+        explained = await asyncio.to_thread(cli, "limits", "explain", "slots:containers", "--json", "--url", jobs_url)
+        data = json.loads(explained.stdout)
+        assert (data["count"], data["declared"], data["override"]["by"]) == (5, "2 at once", "ann")
+        reset = await asyncio.to_thread(cli, "limits", "reset", "containers", *about)
+        again = await asyncio.to_thread(cli, "limits", "reset", "containers", *about)
+        bad = await asyncio.to_thread(cli, "limits", "resize", "rate:api", "5", "--reason", "x", *about)
+
+    assert "Reset 'slots:containers'." in reset.stdout
+    assert again.exit_code != 0
+    assert "was not resized" in again.stderr
+    assert "The period of 'rate:api' is missing" in bad.stderr

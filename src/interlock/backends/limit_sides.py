@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.pacing import Quota
 
-__all__ = ["JobSide", "LimitJobs", "ReservedSide", "override_names", "quotas_in_force"]
+__all__ = ["JobSide", "LimitJobs", "ReservedSide", "quotas_in_force"]
 
 
 class JobSide(NamedTuple):
@@ -73,14 +73,17 @@ class LimitJobs(Protocol):
         """Return the last number that a waiting job has drawn."""
         ...
 
+    def waiting_keys(self, name: str) -> list[str]:
+        """Return the keys of a limit that jobs wait for."""
+        ...
+
+    def extend_starts(self, name: str, per: int) -> None:
+        """Let the known starts of a limit's jobs count for a longer period."""
+        ...
+
     def wake(self, keys: Iterable[str]) -> None:
         """Make waiting jobs ready as far as there is room, and notify their workers."""
         ...
-
-
-def override_names(key: str) -> tuple[str, str]:
-    """Return the names under which a key's figure can be overridden: its own, and that of all keys of its limit."""
-    return key, ":".join(key.split(":", 2)[:2])
 
 
 def quotas_in_force(declared: Iterable[Quota], override: Quota | None) -> frozenset[Quota]:

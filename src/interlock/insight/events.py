@@ -28,7 +28,7 @@ _JOBS_OF_ALL = 500
 async def event_listing(stores: Stores, wanted: EventFilter, limit: int, before: int | None) -> Listing[EventRow]:
     """Events, the newest first."""
     views = await stores.store.events.list(wanted, limit=limit + 1, before=before)
-    situations = await stores.store.insight.situations(jobs_of(views[:limit]))
+    situations = await stores.situations(jobs_of(views[:limit]))
     rows = event_rows(views[:limit], {situation.job.id: situation.job for situation in situations})
     more = str(rows[-1].event.id) if len(views) > limit else None
     return Listing(rows, more, views[0].seen_at if views else stores.now())
@@ -52,7 +52,7 @@ def event_rows(views: Sequence[EventView], jobs: Mapping[int, JobView]) -> tuple
 async def event_page(stores: Stores, number: int) -> EventPage:
     """One event with its payload."""
     view = await _find(stores, number)
-    situations = await stores.store.insight.situations(view.jobs[:_JOBS_OF_ALL])
+    situations = await stores.situations(view.jobs[:_JOBS_OF_ALL])
     why = explain_event(view, [situation.job for situation in situations])
     jobs = await job_rows(stores, situations)
     return EventPage(view, str(why.reason), why.why, jobs, why, stores.seen(view.seen_at, "events", "jobs"))
@@ -61,7 +61,7 @@ async def event_page(stores: Stores, number: int) -> EventPage:
 async def explain_an_event(stores: Stores, number: int) -> Explanation[Reason]:
     """Explain an event."""
     view = await _find(stores, number)
-    jobs: list[JobView] = [o.job for o in await stores.store.insight.situations(view.jobs[:_JOBS_OF_ALL])]
+    jobs: list[JobView] = [o.job for o in await stores.situations(view.jobs[:_JOBS_OF_ALL])]
     return explain_event(view, jobs)
 
 

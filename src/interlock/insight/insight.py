@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         EventRow,
         LimitPage,
         LimitRow,
+        LimitSetting,
         LockPage,
         LockRow,
         Overview,
@@ -273,6 +274,12 @@ class Insight:
         self._stores.need("locks")
         async with self._stores.at("locks"):
             return await _locks.lock_page(self._stores, checked_key(key), checked_limit(limit))
+
+    async def limit_settings(self) -> tuple[LimitSetting, ...]:
+        """The figures of limits that people have set, by name."""
+        self._stores.need("limits")
+        overrides = await self._stores.overrides()
+        return tuple(filter(None, map(_limits.setting_of, overrides.values())))
 
     async def limits(self, *, limit: int = 50, after: str | None = None) -> Listing[LimitRow]:
         """Limits in use, by key."""

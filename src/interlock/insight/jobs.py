@@ -66,7 +66,7 @@ async def job_listing(stores: Stores, wanted: JobFilter, limit: int, before: int
 
 async def job_rows_of(stores: Stores, ids: Sequence[int]) -> tuple[JobRow, ...]:
     """Jobs in the order of their ids here."""
-    return await job_rows(stores, await stores.store.insight.situations(ids)) if ids else ()
+    return await job_rows(stores, await stores.situations(ids)) if ids else ()
 
 
 async def job_rows(stores: Stores, situations: Sequence[JobSituation]) -> tuple[JobRow, ...]:
@@ -121,9 +121,7 @@ async def lane_listing(stores: Stores, show: LaneShow, limit: int, after: str) -
     found = await stores.store.insight.lanes(show=show, limit=limit, after=after)
     heads = {
         situation.job.id: situation
-        for situation in await stores.store.insight.situations(
-            [lane.head for lane in found.lanes if lane.head is not None]
-        )
+        for situation in await stores.situations([lane.head for lane in found.lanes if lane.head is not None])
     }
     waits, caller_jobs = await _lock_waits(stores, heads.values())
     workers = await _workers(stores, heads.values())
@@ -176,7 +174,7 @@ async def worker_page(stores: Stores, session: str, limit: int) -> WorkerPage:
 
 async def _situation(stores: Stores, number: int) -> JobSituation:
     """The situation of a job, with its arguments, result and attempts."""
-    found = await stores.store.insight.situations([number])
+    found = await stores.situations([number])
     whole = await stores.store.insight.get(number) if found else None
     if whole is None:
         raise unknown_job(number)
@@ -208,7 +206,7 @@ async def _heads(stores: Stores, situations: Iterable[JobSituation]) -> dict[int
         if situation.job.state is JobState.BEHIND and situation.lane_head is not None
     }
     missing = sorted(wanted - known.keys())
-    for situation in await stores.store.insight.situations(missing):
+    for situation in await stores.situations(missing):
         known[situation.job.id] = situation
     return known
 
@@ -255,7 +253,7 @@ async def _workers(stores: Stores, situations: Iterable[JobSituation]) -> Sequen
 async def _lane(stores: Stores, name: str) -> tuple[LaneView | None, Explanation[Reason]]:
     view = await stores.store.insight.lane(name)
     ids = [] if view is None or view.head is None else [view.head]
-    heads = await _with_row_locks(stores, await stores.store.insight.situations(ids))
+    heads = await _with_row_locks(stores, await stores.situations(ids))
     waits, caller_jobs = await _lock_waits(stores, heads)
     mine = waits.get(heads[0].job.id, []) if heads else []
     failure = await failure_of(stores.store.insight, name, view)

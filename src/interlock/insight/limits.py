@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from interlock.clock import as_text
-from interlock.explanation import Explanation, Subject, counted, ordinal, span
-from interlock.insight.views import LimitHolder, LimitPage, LimitRow, LimitWaiter, Listing, Who
+from interlock.explanation import Explanation, Subject, brief, command, counted, ordinal, span
+from interlock.insight.views import LimitHolder, LimitPage, LimitRow, LimitSetting, LimitWaiter, Listing, Who
 from interlock.limits.explain import explain, figure, next_at, why_waits
 from interlock.ports.insight import JobLimitUsers
+from interlock.ports.limits import override_of
 from interlock.reasons import Reason
 
 if TYPE_CHECKING:
@@ -16,17 +18,17 @@ if TYPE_CHECKING:
 
     from interlock.insight.stores import CallerJobs, Stores
     from interlock.ports.insight import JobLimitUse, JobLimitView
-    from interlock.ports.limits import LimitView
+    from interlock.ports.limits import LimitOverride, LimitView
 
 __all__ = [
     "JOBS",
     "RESERVATIONS",
     "explain_a_limit",
-    "job_limit_row",
     "limit_listing",
     "limit_page",
     "limit_row",
     "reservation_row",
+    "setting_of",
 ]
 
 JOBS = "jobs"
@@ -34,20 +36,28 @@ RESERVATIONS = "reservations"
 _MAX_NAMED = 5
 
 
-def job_limit_row(view: JobLimitView) -> LimitRow:
-    """The row of a limit that jobs use."""
-    return limit_row(view, None)
-
-
 def reservation_row(view: LimitView) -> LimitRow:
     """The row of a limit that reservations use."""
     return limit_row(None, view)
 
 
-def limit_row(used: JobLimitView | None, reserved: LimitView | None) -> LimitRow:
+def setting_of(override: LimitOverride | None) -> LimitSetting | None:
+    """The figure that a person set, as pages show it."""
+    if override is None:
+        return None
+    return LimitSetting(
+        override.name, figure(override.max_count, override.per), override.set_by, override.reason, override.set_at
+    )
+
+
+def limit_row(used: JobLimitView | None, reserved: LimitView | None, override: LimitOverride | None = None) -> LimitRow:
     """The row of a limit that jobs, reservations or both use: what either takes counts for the other."""
     views = [view for view in (used, reserved) if view is not None]
     max_count, per = min(view.max_count for view in views), max(view.per for view in views)
+    declared = figure(max_count, per)
+    if override is not None:
+        max_count, per = override.max_count, override.per
+        reserved = None if reserved is None else reserved._replace(override=override)
     seen_at = views[0].seen_at
     jobs = 0 if used is None else used.taken
     reservations = 0 if reserved is None else len(reserved.started)
@@ -73,12 +83,17 @@ def limit_row(used: JobLimitView | None, reserved: LimitView | None) -> LimitRow
         room = "" if opens is None else f", room in {span(opens - seen_at)}"
         why = f"{counted(taken)} of {max_count} {'started' if per else 'running'}{split}{waits}{room}"
         full = (opens is not None if reserved is None else full) if per else taken >= max_count
+    setting = setting_of(override)
+    if setting is not None:
+        why = brief(f"{why}; {setting.by} set it to {setting.figure}: {setting.reason}")
     return LimitRow(
         views[0].key,
         counts,
         max_count,
         per,
         figure(max_count, per),
+        declared,
+        setting,
         taken,
         jobs,
         reservations,
@@ -98,7 +113,8 @@ async def limit_listing(stores: Stores, limit: int, after: str) -> Listing[Limit
     if stores.has_jobs:
         used = {view.key: view for view in await stores.store.insight.limits(limit=limit + 1, after=after)}
     keys = sorted({*reserved, *used})
-    rows = [limit_row(used.get(key), reserved.get(key)) for key in keys[:limit]]
+    overrides = await stores.overrides()
+    rows = [limit_row(used.get(key), reserved.get(key), override_of(overrides, key)) for key in keys[:limit]]
     return Listing(
         tuple(rows), keys[limit - 1] if len(keys) > limit else None, rows[0].seen_at if rows else stores.now()
     )
@@ -107,8 +123,11 @@ async def limit_listing(stores: Stores, limit: int, after: str) -> Listing[Limit
 async def limit_page(stores: Stores, key: str, limit: int) -> LimitPage:
     """One limit."""
     reserved, caller_jobs, used, users = await _look(stores, key, limit)
-    why = _explained(key, reserved, caller_jobs, used, users)
-    rows = [] if reserved is None and not used else [limit_row(used[0] if used else None, reserved)]
+    override = override_of(await stores.overrides(), key)
+    why = _explained(key, reserved, caller_jobs, used, users, override)
+    rows = [] if reserved is None and not used else [limit_row(used[0] if used else None, reserved, override)]
+    if reserved is not None:
+        reserved = reserved._replace(override=override)
     holders = [_job_holder(use) for use in users.holders]
     waiters = [_job_waiter(used[0], use, place) for place, use in enumerate(users.waiters, 1)]
     if reserved is not None:
@@ -130,6 +149,7 @@ async def limit_page(stores: Stores, key: str, limit: int) -> LimitPage:
     return LimitPage(
         key,
         tuple(rows),
+        setting_of(override),
         tuple(holders),
         tuple(waiters),
         str(why.reason),
@@ -141,7 +161,8 @@ async def limit_page(stores: Stores, key: str, limit: int) -> LimitPage:
 
 async def explain_a_limit(stores: Stores, key: str) -> Explanation[Reason]:
     """Explain a limit."""
-    return _explained(key, *await _look(stores, key, _MAX_NAMED))
+    found = await _look(stores, key, _MAX_NAMED)
+    return _explained(key, *found, override_of(await stores.overrides(), key))
 
 
 async def _look(
@@ -158,13 +179,23 @@ async def _look(
 
 
 def _explained(
-    key: str, reserved: LimitView | None, caller_jobs: CallerJobs, used: Sequence[JobLimitView], users: JobLimitUsers
+    key: str,
+    reserved: LimitView | None,
+    caller_jobs: CallerJobs,
+    used: Sequence[JobLimitView],
+    users: JobLimitUsers,
+    override: LimitOverride | None,
 ) -> Explanation[Reason]:
-    """Explain the jobs under a limit first, then the reservations that count with them."""
+    """Explain the jobs under a limit, the reservations that count with them, and the figure that a person set."""
     if not used:
-        return explain(key, reserved, caller_jobs.name)
+        explained = explain(key, None if reserved is None else reserved._replace(override=override), caller_jobs.name)
+        declared = None if reserved is None else limit_row(None, reserved).figure
+        return _with_setting(explained, declared, override)
     (view,) = used
-    row = limit_row(view, reserved)
+    row = limit_row(view, reserved, override)
+    view = view._replace(max_count=row.max_count, per=row.per)
+    if reserved is not None:
+        reserved = reserved._replace(override=override)
     lines = [_limit_line(view, users)]
     lines += [_waiter_line(view, use, ahead) for ahead, use in enumerate(users.waiters[:_MAX_NAMED])]
     if view.waiting > min(len(users.waiters), _MAX_NAMED):
@@ -197,7 +228,23 @@ def _explained(
         others = explain(key, reserved, caller_jobs.name)
         lines += [f"reservations count with them: {others.lines[0]}", *others.lines[1:]]
         data |= {"reservations": others.data, "started": others.data["started"], "waiting": others.data["waiting"]}
-    return Explanation.of(Subject("limit", key), Reason(row.reason), row.why, lines, remedy, data)
+    explained = Explanation.of(Subject("limit", key), Reason(row.reason), row.why, lines, remedy, data)
+    return _with_setting(explained, row.declared, override)
+
+
+def _with_setting(
+    explained: Explanation[Reason], declared: str | None, override: LimitOverride | None
+) -> Explanation[Reason]:
+    """Add who set the figure, when and why, and what the code says."""
+    setting = setting_of(override)
+    data = explained.data | {"declared": declared, "override": None if setting is None else setting._asdict()}
+    lines = list(explained.lines)
+    if setting is not None:
+        code = "" if declared is None else f"; the code says {declared}"
+        reset = command("limits", "reset", setting.name)
+        line = f"{setting.by} set {setting.name!r} to {setting.figure} at {as_text(setting.at)}: {setting.reason}{code}"
+        lines.insert(1, f"{line} (to undo that: {reset})")
+    return replace(explained, lines=tuple(lines), data=data)
 
 
 def _limit_line(view: JobLimitView, users: JobLimitUsers) -> str:

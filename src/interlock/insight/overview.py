@@ -297,7 +297,7 @@ async def _some(stores: Stores, events: Sequence[EventView]) -> tuple[JobRow, ..
     ids = jobs_of(events)
     for states in (_RUNNING, _WAITING, _FAILED):
         ids += (await insight.numbers(JobFilter(states), limit=_FEW)).ids
-    return await job_rows(stores, await insight.situations(sorted(set(ids), reverse=True)))
+    return await job_rows(stores, await stores.situations(sorted(set(ids), reverse=True)))
 
 
 def _of_state(rows: Sequence[JobRow], states: Sequence[JobState]) -> tuple[JobRow, ...]:

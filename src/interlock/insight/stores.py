@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from interlock.errors import CapabilityError
 from interlock.insight.views import Seen, Who
+from interlock.limits.situations import with_reservations
 from interlock.ports.limits import LimitUser
 from interlock.ports.locks import Holder, Waiter
 from interlock.ports.store import Capability
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from interlock.clock import Clock
-    from interlock.ports.job_views import JobView
+    from interlock.ports.job_views import JobSituation, JobView
+    from interlock.ports.limits import LimitOverride
     from interlock.ports.store import Store
 
 __all__ = ["CallerJobs", "Stores", "Caller"]
@@ -92,6 +94,14 @@ class Stores:
     def has_jobs(self) -> bool:
         """Whether the store has jobs."""
         return Capability.JOBS in self.store.capabilities
+
+    async def situations(self, ids: Sequence[int]) -> list[JobSituation]:
+        """Return where jobs stand, with the reservations that hold what they wait for."""
+        return await with_reservations(self.store, await self.store.insight.situations(ids))
+
+    async def overrides(self) -> dict[str, LimitOverride]:
+        """Return the figures of limits that people have set, by name."""
+        return {override.name: override for override in await self.store.limits.overrides()}
 
     @asynccontextmanager
     async def at(self, *parts: str) -> AsyncGenerator[None]:

@@ -32,6 +32,7 @@ __all__ = [
     "LimitHolder",
     "LimitPage",
     "LimitRow",
+    "LimitSetting",
     "LimitWaiter",
     "Listing",
     "LockCounts",
@@ -154,6 +155,17 @@ class LockPage(NamedTuple):
 # -- limits ------------------------------------------------------------------------------------------------------------
 
 
+class LimitSetting(NamedTuple):
+    """A figure of a limit that a person set, instead of the one in the code."""
+
+    name: str
+    """The limit (``slots:containers``), for all of its keys, or one whole key."""
+    figure: str
+    by: str
+    reason: str
+    at: float
+
+
 class LimitRow(NamedTuple):
     """One limit that is in use, by jobs, by reservations of ``app.limits``, or by both."""
 
@@ -165,6 +177,10 @@ class LimitRow(NamedTuple):
     """Seconds of a pace; 0 for slots."""
     figure: str
     """``5 at once``, ``1 every 90 s``, ``100 in any 60 s``."""
+    declared: str
+    """The figure in the code, in the same form; differs if a person has set another one."""
+    override: LimitSetting | None
+    """The figure that a person set."""
     taken: int
     """Slots: how many are in use. Pace: how many starts count now."""
     jobs: int
@@ -211,6 +227,8 @@ class LimitPage(NamedTuple):
     key: str
     rows: tuple[LimitRow, ...]
     """Empty if it is not in use, else one."""
+    setting: LimitSetting | None
+    """The figure that a person set, also if it is not in use."""
     holders: tuple[LimitHolder, ...]
     waiters: tuple[LimitWaiter, ...]
     reason: str

@@ -225,8 +225,14 @@ def _waiting(situation: JobSituation) -> _Told:
     if situation.room_at is not None and situation.room_at > job.seen_at:
         lines.append(f"the next may start at {as_text(situation.room_at)}, in {situation.room_at - job.seen_at:.1f} s")
         return _Told(Reason.PACE, lines, "wait, or allow starts closer together")
-    if not situation.holders and not situation.workers:
+    if not situation.holders and not situation.reserved and not situation.workers:
         return _nobody(situation, [*lines, "a slot has become free"])
+    see = command("explain", "limit", key)
+    if situation.reserved:
+        held = "1 reservation holds" if situation.reserved == 1 else f"{situation.reserved} reservations hold"
+        lines.append(f"{held} part of its room; see: {see}")
+        if not situation.holders:
+            return _Told(Reason.LIMIT, lines, "wait until one of them has ended, or raise the limit")
     if not situation.holders:
         lines.append("a slot has become free; it should start within a moment")
         return _Told(Reason.LIMIT, lines, "")

@@ -149,7 +149,7 @@ def _in_line(situation: JobSituation) -> str:
         return f"waits for limit {key!r}{rate}, room in {span(situation.room_at - job.seen_at)}, {place}"
     taken = ""
     if use is not None:
-        count = use.max_count if len(situation.holders) >= _MAX_HOLDERS else len(situation.holders)
+        count = use.max_count if len(situation.holders) >= _MAX_HOLDERS else len(situation.holders) + situation.reserved
         taken = f" ({count} of {use.max_count})"
     return f"waits for limit {key!r}{taken}, {place}"
 

@@ -3,12 +3,13 @@
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots
 from interlock.limits.limits import Limits, Starting
 from interlock.limits.reservation import Reservation
-from interlock.limits.views import LimitUser, LimitView
+from interlock.limits.views import LimitOverride, LimitUser, LimitView
 from interlock.reasons import Reason
 
 __all__ = [
     "Cooldown",
     "Limit",
+    "LimitOverride",
     "LimitUser",
     "LimitView",
     "Limits",

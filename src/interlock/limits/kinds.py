@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from interlock.arguments import checked_key, checked_seconds
 from interlock.errors import InvalidArgumentError
@@ -20,10 +20,11 @@ from interlock.values import describe_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import timedelta
 
     from interlock.arguments import Seconds
 
-__all__ = ["Cooldown", "Key", "Limit", "Rate", "Slots", "uses_of"]
+__all__ = ["Cooldown", "Key", "Limit", "Rate", "Slots", "limit_name", "new_figure", "uses_of"]
 
 Key = str | Callable[..., str]
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,62}")
@@ -89,6 +90,43 @@ class Cooldown:
 
 
 Limit = Slots | Rate | Cooldown
+
+
+def new_figure(name: str, size: float | timedelta, per: Seconds | None) -> Use:
+    """Return the figure that a person sets for a limit, given as its kind and name, and perhaps one key.
+
+    ``slots:containers`` or ``containers`` takes a number of slots, ``rate:api`` a number of starts and ``per``, and
+    ``cooldown:account`` the gap in seconds.
+    """
+    key = limit_name(name)
+    kind, rest, *_ = key.split(":", 2)
+    if kind == Rate.kind and per is None:
+        raise InvalidArgumentError(f"The period of {key!r} is missing.", remedy="Pass per=…, in seconds.")
+    if kind != Rate.kind and per is not None:
+        raise InvalidArgumentError(f"{key!r} has no period.", remedy="Pass per=… only for a rate.")
+    if kind == Cooldown.kind:
+        _check_per(rest, size)
+        return Use(key, 1, checked_seconds("the gap", size))
+    _check_count(rest, size)
+    seconds = 0.0
+    if per is not None:
+        _check_per(rest, per)
+        seconds = checked_seconds("per", per)
+    return Use(key, int(cast("int", size)), seconds)
+
+
+def limit_name(name: str) -> str:
+    """Return the kind and name of a limit, or one of its whole keys; a name alone is one of slots."""
+    key = checked_key(name)
+    if ":" not in key:
+        key = f"{Slots.kind}:{key}"
+    kind, rest, *_ = key.split(":", 2)
+    if kind not in (Slots.kind, Rate.kind, Cooldown.kind):
+        raise InvalidArgumentError(
+            f"Invalid limit {name!r}.", remedy="Write its kind first: slots:NAME, rate:NAME or cooldown:NAME."
+        )
+    _check(rest, "")
+    return key
 
 
 def uses_of(limits: Iterable[object], values: Mapping[str, Any], *args: Any) -> tuple[Use, ...]:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from types import TracebackType
 
-    from interlock.arguments import Wait
+    from interlock.arguments import Seconds, Wait
     from interlock.explanation import Explanation
     from interlock.limits.kinds import Limit
     from interlock.limits.limits import Limits
     from interlock.limits.reservation import Reservation
-    from interlock.limits.views import LimitView
+    from interlock.limits.views import LimitOverride, LimitView
     from interlock.portal import Portal
     from interlock.ports.limits import Use
 
@@ -132,6 +132,22 @@ class SyncLimits:
             return await self._limits.reserve(*limits, **values)
 
         return self._reservation(reserve, "limits.reserve()", "await app.limits.reserve(…)")
+
+    def resize(
+        self, name: str, size: float | timedelta, *, per: Seconds | None = None, by: str, reason: str
+    ) -> LimitOverride | None:
+        """Set how much a limit allows, for all processes; see :meth:`Limits.resize`."""
+        return self._portal.run(
+            lambda: self._limits.resize(name, size, per=per, by=by, reason=reason), f"limits.resize({name!r})"
+        )
+
+    def reset(self, name: str, *, by: str, reason: str = "") -> LimitOverride | None:
+        """Let the figures in the code apply again; see :meth:`Limits.reset`."""
+        return self._portal.run(lambda: self._limits.reset(name, by=by, reason=reason), f"limits.reset({name!r})")
+
+    def overrides(self, *, limit: int = 1000) -> Sequence[LimitOverride]:
+        """List the figures that people have set, by name."""
+        return self._portal.run(lambda: self._limits.overrides(limit=limit), "limits.overrides()")
 
     def list(self, *, limit: int = 1000) -> Sequence[LimitView]:
         """List the limits in use, by key, as one snapshot."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from interlock.ports import limits as port
 
-__all__ = ["LimitUser", "LimitView", "limit_view"]
+__all__ = ["LimitOverride", "LimitUser", "LimitView", "limit_view", "override_view"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +55,27 @@ class LimitView:
     free_since: datetime | None
     """Set while a slot is free and reserved for the first in line."""
     seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOverride:
+    """A figure that a person set, instead of the one in the code."""
+
+    name: str
+    """The limit (``slots:containers``), for all of its keys, or one whole key."""
+    count: int
+    per: float
+    """In how many seconds; 0 for slots."""
+    by: str
+    reason: str
+    at: datetime
+
+
+def override_view(row: port.LimitOverride) -> LimitOverride:
+    """The view of a figure that a person set."""
+    return LimitOverride(
+        name=row.name, count=row.max_count, per=row.per, by=row.set_by, reason=row.reason, at=as_datetime(row.set_at)
+    )
 
 
 def limit_view(row: port.LimitView) -> LimitView:

@@ -192,6 +192,8 @@ class JobSituation(NamedTuple):
     ``JobInsight.row_locks``."""
     pause: QueuePause | None = None
     """The pause of its queue, unless the job has ended."""
+    reserved: int = 0
+    """Set by :func:`interlock.limits.situations.with_reservations`: how many reservations hold that key."""
 
 
 class LaneView(NamedTuple):

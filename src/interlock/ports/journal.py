@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from interlock.ports.claims import ClaimView
     from interlock.ports.cursors import CursorView
+    from interlock.ports.limits import LimitOverride
     from interlock.ports.locks import Holder
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "cursor_data",
     "holder_data",
     "new_entry",
+    "override_data",
 ]
 
 
@@ -63,6 +65,8 @@ class Action(StrEnum):
     LOCK_FORCE_RELEASE = "lock.force_release"
     CLAIM_FORGET = "claim.forget"
     CURSOR_FORGET = "cursor.forget"
+    LIMIT_RESIZE = "limit.resize"
+    LIMIT_RESET = "limit.reset"
     EVENT_REPLAY = "event.replay"
     SCHEDULE_SAVE = "schedule.save"
     SCHEDULE_PAUSE = "schedule.pause"
@@ -88,7 +92,7 @@ class Action(StrEnum):
 
     @property
     def subject_kind(self) -> str:
-        """The kind of subject: job, lane, queue, lock, claim, cursor, event, schedule or record."""
+        """The kind of subject: job, lane, queue, lock, claim, cursor, limit, event, schedule or record."""
         return self.partition(".")[0]
 
 
@@ -374,6 +378,11 @@ def claim_data(view: ClaimView) -> dict[str, Any]:
         "fence": view.fence,
         "error": view.error,
     }
+
+
+def override_data(override: LimitOverride | None) -> dict[str, Any] | None:
+    """Data about the figure that a person set for a limit, for an entry."""
+    return None if override is None else {"count": override.max_count, "per": override.per, "by": override.set_by}
 
 
 def cursor_data(view: CursorView) -> dict[str, Any]:

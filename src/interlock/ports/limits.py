@@ -27,6 +27,14 @@ of its first slots limit, and so keeps its turn.
 
 **Different figures.** Each reservation carries the figures that its program knows. Where live reservations on a key
 differ, a start has to satisfy all of them, so the smallest figure applies, and the answer names the key.
+
+**Jobs.** In a store that has jobs, the jobs under a key count too: slots that fetched jobs hold, starts of jobs under
+paces, and jobs that wait. Both sides are served in the order in which they asked. A free slot is kept for the first
+waiter of either side for ``TURN_SECONDS``. Jobs that no live worker takes hold up nobody.
+
+**Overrides.** A person can set the figure of a limit. It then replaces all figures of reservations and jobs, also of
+those that exist already, on one key or on all keys of a name. Fewer slots than are held block only new starts. Starts
+that are still known count for a longer period too.
 """
 
 from __future__ import annotations
@@ -36,7 +44,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from interlock.ports.leases import SessionEnded, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from interlock.ports.journal import Attribution
 
 __all__ = [
     "TURN_SECONDS",
@@ -45,6 +55,7 @@ __all__ = [
     "Finished",
     "Full",
     "LimitAnswer",
+    "LimitOverride",
     "LimitStore",
     "LimitUser",
     "LimitView",
@@ -53,6 +64,8 @@ __all__ = [
     "Turn",
     "Turns",
     "Use",
+    "override_names",
+    "override_of",
 ]
 
 TURN_SECONDS = 10.0
@@ -137,6 +150,19 @@ class LimitUser(NamedTuple):
     """The key that it waits for; empty if none."""
 
 
+class LimitOverride(NamedTuple):
+    """A figure that a person set."""
+
+    name: str
+    """A limit (``slots:containers``), for all of its keys, or one whole key."""
+    max_count: int
+    per: float
+    """Seconds; 0 for slots."""
+    set_by: str
+    reason: str
+    set_at: float
+
+
 class LimitView(NamedTuple):
     """A limit in a consistent snapshot."""
 
@@ -147,16 +173,33 @@ class LimitView(NamedTuple):
     """In the order of their first request."""
     free_since: float | None
     seen_at: float
+    override: LimitOverride | None = None
+    """The figure that a person set. Stores leave it out; see :func:`override_of`."""
 
     @property
     def max_count(self) -> int:
-        """The smallest figure of any reservation."""
+        """The figure that a person set, or else the smallest one of any reservation."""
+        if self.override is not None:
+            return self.override.max_count
         return min(user.max_count for user in (*self.started, *self.waiting))
 
     @property
     def per(self) -> float:
-        """The longest period of any reservation, in seconds; 0 for slots."""
+        """The longest period of any reservation, in seconds, or the one that a person set; 0 for slots."""
+        if self.override is not None:
+            return self.override.per
         return max(user.per for user in (*self.started, *self.waiting))
+
+
+def override_names(key: str) -> tuple[str, str]:
+    """Return the names under which a key's figure can be set: its own, and that of all keys of its limit."""
+    return key, ":".join(key.split(":", 2)[:2])
+
+
+def override_of(overrides: Mapping[str, LimitOverride], key: str) -> LimitOverride | None:
+    """Return the figure that applies to a key, given all that people have set by name; None if there is none."""
+    own, all_keys = override_names(key)
+    return overrides.get(own) or overrides.get(all_keys)
 
 
 class LimitStore(Protocol):
@@ -192,4 +235,21 @@ class LimitStore(Protocol):
         """List limits in use (or one) by key as one snapshot: at most ``limit``, those after ``after``.
 
         On Redis a snapshot covers up to a thousand keys, so that a long list does not block the server."""
+        ...
+
+    async def resize(self, figure: Use, attribution: Attribution) -> LimitOverride | None:
+        """Set the figure of all keys of a limit, or of one key, which then takes precedence; return the one before.
+
+        The change and its journal entry are one transaction; a change to the same figure by the same person writes no
+        entry. Waiters of both sides for whom there is room now are notified. Raises ``CapabilityError`` in a store
+        without a journal.
+        """
+        ...
+
+    async def reset(self, name: str, attribution: Attribution) -> LimitOverride | None:
+        """Remove a figure that a person set, in the same way; return it, or None if there was none."""
+        ...
+
+    async def overrides(self, *, limit: int = 1000) -> Sequence[LimitOverride]:
+        """List the figures that people have set, by name."""
         ...

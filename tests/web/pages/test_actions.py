@@ -241,3 +241,26 @@ async def test_two_who_press_the_same_button_do_it_once(bot: Bot, asker: Asker) 
     view = await bot.app.jobs.get(job)
     assert view is not None
     assert 2 <= len(view.attempts) <= 6
+
+
+async def test_a_limit_is_resized_and_reset_from_its_page_and_the_api(bot: Bot) -> None:
+    asker = Asker(bot.app, credentials=True)
+    link = f"/limits/{quoted('rate:deploys')}"
+    try:
+        answer = await asker.post(link, act="resize", size="7", per="60", reason="a larger plan")
+        assert (answer.status, answer.header("location")) == (303, f"{link}?said=resized")
+        page = (await asker.get(f"{link}?said=resized")).text
+        assert "The limit was resized" in page
+        assert "Set to 7 in any 60 s by" in page
+        assert "a larger plan" in page
+        assert "a larger plan" in (await asker.get("/limits")).text
+        assert [(one.name, one.count, one.by) for one in await bot.app.limits.overrides()] == [
+            ("rate:deploys", 7, USER)
+        ]
+        for fields in ({"size": "7"}, {"size": "x", "per": "60"}, {"per": "60"}):
+            assert (await asker.post(link, act="resize", reason="no", **fields)).status == 400
+    finally:
+        answer = await asker.call(f"/api{link}", {"act": "reset"})
+    assert '"done":"reset"' in answer.text
+    answer = await asker.post(link, act="reset", reason="")
+    assert answer.header("location") == f"{link}?said=not-resized"

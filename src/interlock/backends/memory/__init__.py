@@ -82,7 +82,7 @@ class MemoryStore:
         self.pipelines = memory_pipelines(database, NAMESPACE, clock, self.records)
         self.claims = MemoryClaims(clock, self.sessions, self.messages, fences.next, record)
         self.cursors = MemoryCursors(clock, fences.next, record)
-        self.limits = MemoryLimits(clock, self.sessions, self.messages)
+        self.limits = MemoryLimits(clock, self.sessions, self.messages, record)
         self.sessions.on_end += [self.messages.session_ended, self.locks.session_ended, self.limits.session_ended]
         self.jobs = memory_jobs(database, clock, self.sessions, self.messages, fences, self.limits)
         self.events = memory_events(self.jobs)

@@ -11,7 +11,7 @@ from interlock.backends.sqlite.job_insight import SqliteJobInsight
 from interlock.backends.sqlite.job_limits import job_side, wake
 from interlock.backends.sqlite.job_notifier import JobNotifier
 from interlock.backends.sqlite.jobs import SqliteJobs
-from interlock.backends.sqlite.queries import SessionQueries
+from interlock.backends.sqlite.queries import LimitQueries, SessionQueries
 from interlock.backends.statements import read_migrations
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ __all__ = ["NAMESPACE", "MemoryDatabase", "memory_insight", "memory_jobs"]
 T = TypeVar("T")
 NAMESPACE = "default"
 _sql = SessionQueries()
+_limit_sql = LimitQueries()
 
 
 def memory_jobs(
@@ -61,6 +62,17 @@ class _LimitedJobs:
     def mark(self) -> int:
         """Return the last number that a waiting job has drawn."""
         return self._run(lambda rows: rows.numbers("position", 0).stop - 1) if self._database.is_open else 0
+
+    def waiting_keys(self, name: str) -> list[str]:
+        """Return the keys of a limit that jobs wait for."""
+        if not self._database.is_open:
+            return []
+        return self._run(lambda rows: [key for (key,) in rows.all(_limit_sql.keys_of_name, name=name)])
+
+    def extend_starts(self, name: str, per: int) -> None:
+        """Let the known starts of a limit's jobs count for a longer period."""
+        if per and self._database.is_open:
+            self._run(lambda rows: rows.run(_limit_sql.extend_job_starts, name=name, per=per))
 
     def wake(self, keys: Iterable[str]) -> None:
         """Make waiting jobs ready as far as there is room, and notify their workers."""

@@ -8,27 +8,32 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.backends.admission import STALE, TURN, UNLIMITED, Decision, KeyStatus, Room, WaitKind, admit, freed_at
-from interlock.backends.limit_sides import JobSide, LimitJobs, ReservedSide, override_names, quotas_in_force
+from interlock.backends.limit_sides import JobSide, LimitJobs, ReservedSide, quotas_in_force
 from interlock.backends.pacing import Quota, micros, seconds
 from interlock.ports import limits as port
+from interlock.ports.journal import Action, new_entry, override_data
 from interlock.ports.limits import (
     Finished,
     Full,
     LimitAnswer,
+    LimitOverride,
     LimitUser,
     LimitView,
     Plan,
     SessionEnded,
     Turn,
     Turns,
+    Use,
+    override_names,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from interlock.backends.memory.messages import MemoryMessages
     from interlock.backends.memory.sessions import MemorySessions
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution, NewEntry
     from interlock.ports.sessions import SessionCard
 
 __all__ = ["MemoryLimits"]
@@ -100,7 +105,10 @@ class _LimitState:
 class MemoryLimits:
     """Implements the limits port for everything in this process."""
 
-    def __init__(self, clock: Clock, sessions: MemorySessions, messages: MemoryMessages) -> None:
+    def __init__(
+        self, clock: Clock, sessions: MemorySessions, messages: MemoryMessages, record: Callable[[NewEntry], None]
+    ) -> None:
+        self._record = record
         self._now = clock.now
         self._alive_until = sessions.alive_until
         self._cards = sessions.cards
@@ -108,7 +116,7 @@ class MemoryLimits:
         self._tickets = count()
         self._keys: dict[str, _LimitState] = {}
         self._by_session: dict[str, dict[str, _Reservation]] = {}
-        self._overrides: dict[str, Quota] = {}
+        self._overrides: dict[str, LimitOverride] = {}
         self._freed: set[str] = set()
         self.jobs: LimitJobs | None = None
         """The jobs that count under the same keys."""
@@ -183,6 +191,38 @@ class MemoryLimits:
         views = (self._view(key, held, now) for key in keys if (held := self._keys.get(key)) is not None)
         return [view for view in views if view.started or view.waiting][:limit]
 
+    async def resize(self, figure: Use, attribution: Attribution) -> LimitOverride | None:
+        """Set the figure of a limit."""
+        before = self._overrides.get(figure.key)
+        now = self._now()
+        after = LimitOverride(figure.key, figure.max_count, figure.per, attribution.actor, attribution.reason, now)
+        if before is not None and before[:5] == after[:5]:
+            return before
+        entry = new_entry(attribution, Action.LIMIT_RESIZE, figure.key, override_data(before), override_data(after))
+        self._record(entry)
+        self._overrides[figure.key] = after
+        per = micros(figure.per)
+        for key in self._keys_of(figure.key):
+            starts = self._keys[key].starts
+            starts[:] = [start._replace(counts_until=max(start.counts_until, start.at + per)) for start in starts]
+        if self.jobs is not None:
+            self.jobs.extend_starts(figure.key, per)
+        self._resized(figure.key)
+        return before
+
+    async def reset(self, name: str, attribution: Attribution) -> LimitOverride | None:
+        """Remove the figure that a person set."""
+        before = self._overrides.get(name)
+        if before is not None:
+            self._record(new_entry(attribution, Action.LIMIT_RESET, name, override_data(before)))
+            del self._overrides[name]
+            self._resized(name)
+        return before
+
+    async def overrides(self, *, limit: int = 1000) -> Sequence[LimitOverride]:
+        """List the figures that people have set."""
+        return [self._overrides[name] for name in sorted(self._overrides)[:limit]]
+
     def session_ended(self, session: str) -> None:
         """Delete an ended session's reservations and notify the next waiters."""
         now = micros(self._now())
@@ -224,7 +264,8 @@ class MemoryLimits:
     def override(self, key: str) -> Quota | None:
         """Return the figure that a person set for a key."""
         name, all_keys = override_names(key)
-        return self._overrides.get(name) or self._overrides.get(all_keys)
+        found = self._overrides.get(name) or self._overrides.get(all_keys)
+        return None if found is None else Quota(found.max_count, micros(found.per))
 
     def set_free_since(self, key: str, at: int) -> None:
         """Record since when a key with waiters has had room."""
@@ -238,6 +279,22 @@ class MemoryLimits:
             for r in self._keys[name].uses.values() if name in self._keys else ():
                 if r.waits is WaitKind.TIME and r.where == name:
                     self._tell(r.session, r.owner)
+
+    def _keys_of(self, name: str) -> Sequence[str]:
+        return [key for key in self._keys if key == name or key.startswith(f"{name}:")]
+
+    def _resized(self, name: str) -> None:
+        """Let all waiters under a limit try again."""
+        now = micros(self._now())
+        keys = self._keys_of(name)
+        for key in keys:
+            self._keys[key].free_since = now
+            for reservation in self._keys[key].uses.values():
+                if reservation.waits is WaitKind.TIME and reservation.where == key:
+                    reservation.at = now
+        self.jobs_freed(keys)
+        if self.jobs is not None:
+            self.jobs.wake([*keys, *self.jobs.waiting_keys(name)])
 
     def _jobs_on(self, name: str) -> JobSide | None:
         return None if self.jobs is None else self.jobs.side(name)

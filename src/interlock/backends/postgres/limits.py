@@ -12,12 +12,14 @@ from interlock.backends.admission import STALE, TURN, UNLIMITED, Room, WaitKind,
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.batching import Operation, new_batcher
 from interlock.backends.postgres.clock import clock_of
+from interlock.backends.postgres.journal import write_attribution
 from interlock.backends.postgres.queries import LimitQueries
 from interlock.ports import limits as port
 from interlock.ports.limits import (
     Finished,
     Full,
     LimitAnswer,
+    LimitOverride,
     LimitUser,
     LimitView,
     Plan,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.postgres.connection import OrderedConnection, OrderedConnections
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
 __all__ = ["PostgresLimits"]
@@ -99,6 +102,26 @@ class PostgresLimits:
         rows = await self._connections.reads.fetch(_sql.list, self._namespace, key, limit, STALE, self._clock(), after)
         return [_view(*row) for row in rows]
 
+    async def resize(self, figure: Use, attribution: Attribution) -> LimitOverride | None:
+        """Set the figure of a limit."""
+        return await self._set(figure.key, attribution, figure.max_count, micros(figure.per))
+
+    async def reset(self, name: str, attribution: Attribution) -> LimitOverride | None:
+        """Remove the figure that a person set."""
+        return await self._set(name, attribution, None, None)
+
+    async def overrides(self, *, limit: int = 1000) -> Sequence[LimitOverride]:
+        """List the figures that people have set."""
+        rows = await self._connections.reads.fetch(_sql.overrides, self._namespace, limit)
+        return [_override(*row) for row in rows]
+
+    async def _set(
+        self, name: str, attribution: Attribution, max_count: int | None, per: int | None
+    ) -> LimitOverride | None:
+        args = (name, max_count, per, write_attribution(attribution), self._clock())
+        ((_, *before),) = await self._connections.first.fetch(_sql.resize, self._namespace, *args)
+        return None if before[0] is None else _override(name, *before)
+
     async def close(self) -> None:
         """Wait for submitted operations."""
         await self._batcher.close()
@@ -123,6 +146,10 @@ class PostgresLimits:
             )
         who = (step.owner, step.caller, step.session)
         return await connection.fetch_here(_sql.ask, self._namespace, *who, *limits, step.start, *rules, self._clock())
+
+
+def _override(name: str, max_count: int, per: int, set_by: str, reason: str, set_at: int) -> LimitOverride:
+    return LimitOverride(name, max_count, seconds(per), set_by, reason, seconds(set_at))
 
 
 def _view(key: str, now: int, noted: int | None, uses: str, starts: str, dead: str) -> LimitView:

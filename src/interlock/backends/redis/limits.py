@@ -6,14 +6,28 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.redis.scripts import Scripts
+from interlock.errors import CapabilityError
 from interlock.ports import limits as port
-from interlock.ports.limits import Finished, Full, LimitAnswer, LimitUser, LimitView, Plan, SessionEnded, Turn, Turns
+from interlock.ports.limits import (
+    Finished,
+    Full,
+    LimitAnswer,
+    LimitOverride,
+    LimitUser,
+    LimitView,
+    Plan,
+    SessionEnded,
+    Turn,
+    Turns,
+    Use,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock.backends.redis.connection import Connection
     from interlock.backends.redis.keyspace import Keyspace
+    from interlock.ports.journal import Attribution
 
 __all__ = ["RedisLimits", "scripts"]
 
@@ -54,6 +68,18 @@ class RedisLimits:
         flat = iter(await self._connection.run(scripts.session_requests, *self._arguments(), session))
         return list(zip(flat, flat, strict=True))
 
+    async def resize(self, figure: Use, attribution: Attribution) -> LimitOverride | None:
+        """Refuse: there is no journal here."""
+        raise _cannot_resize()
+
+    async def reset(self, name: str, attribution: Attribution) -> LimitOverride | None:
+        """Refuse: there is no journal here."""
+        raise _cannot_resize()
+
+    async def overrides(self, *, limit: int = 1000) -> Sequence[LimitOverride]:
+        """Return nothing: nobody can set figures here."""
+        return ()
+
     async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """List limits in use."""
         one = () if key is None else (key,)
@@ -79,3 +105,10 @@ def _user(reply: Any) -> LimitUser:
     when = int(at) / 1e6 if at else None
     figures = (int(max_count), int(per) / 1e6, int(asked_at) / 1e6)
     return LimitUser(owner, caller, session, host, int(pid), program, *figures, when, started == 1, waits_for)
+
+
+def _cannot_resize() -> CapabilityError:
+    return CapabilityError(
+        "Limits in Redis cannot be resized at run time.",
+        remedy="Use the limits of an app on SQLite or PostgreSQL, or change the figure in the code.",
+    )

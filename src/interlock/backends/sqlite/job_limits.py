@@ -14,10 +14,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.backends.admission import STALE, TURN
-from interlock.backends.limit_sides import JobSide, ReservedSide, override_names, quotas_in_force
+from interlock.backends.limit_sides import JobSide, ReservedSide, quotas_in_force
 from interlock.backends.pacing import Quota, earliest_by_all
 from interlock.backends.sqlite.job_limit_json import decode_limits, slots_of
 from interlock.backends.sqlite.job_rows import JobRows, sql
+from interlock.ports.limits import override_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

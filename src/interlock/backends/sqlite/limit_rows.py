@@ -8,12 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.admission import STALE, UNLIMITED, KeyStatus, Room, freed_at
-from interlock.backends.limit_sides import override_names, quotas_in_force
+from interlock.backends.limit_sides import quotas_in_force
 from interlock.backends.pacing import Quota, micros, seconds
 from interlock.backends.sqlite.job_limits import wake
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.queries import LimitQueries
 from interlock.backends.sqlite.queue_order import next_ticket
+from interlock.ports.limits import override_names
 
 if TYPE_CHECKING:
     import sqlite3

@@ -18,11 +18,25 @@ from interlock.backends.admission import (
     slot_due_at,
 )
 from interlock.backends.pacing import Quota, micros, seconds
+from interlock.backends.sqlite.journal import add_entry
 from interlock.backends.sqlite.limit_rows import NO_TICKET, LimitRows, sql
 from interlock.backends.sqlite.queue_order import RequestTimes
 from interlock.errors import StoreUnavailableError
 from interlock.ports import limits as port
-from interlock.ports.limits import Finished, Full, LimitAnswer, LimitUser, LimitView, Plan, SessionEnded, Turn, Turns
+from interlock.ports.journal import Action, new_entry, override_data
+from interlock.ports.limits import (
+    Finished,
+    Full,
+    LimitAnswer,
+    LimitOverride,
+    LimitUser,
+    LimitView,
+    Plan,
+    SessionEnded,
+    Turn,
+    Turns,
+    Use,
+)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,6 +45,7 @@ if TYPE_CHECKING:
     from interlock.backends.sqlite.reader import Reader
     from interlock.backends.sqlite.writer import Writer
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
 __all__ = ["SqliteLimits"]
@@ -72,6 +87,20 @@ class SqliteLimits:
     async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """List limits in use. Reads never wait for writers."""
         return await self._read(lambda db: self._look(self._rows(db), key, limit, after))
+
+    async def resize(self, figure: Use, attribution: Attribution) -> LimitOverride | None:
+        """Set the figure of a limit."""
+        return await self._run(lambda db: self._set(db, figure.key, figure, attribution))
+
+    async def reset(self, name: str, attribution: Attribution) -> LimitOverride | None:
+        """Remove the figure that a person set."""
+        return await self._run(lambda db: self._set(db, name, None, attribution))
+
+    async def overrides(self, *, limit: int = 1000) -> Sequence[LimitOverride]:
+        """List the figures that people have set."""
+        return await self._read(
+            lambda db: [_override(row) for row in self._rows(db).all(sql.list_overrides, limit=limit)]
+        )
 
     def due_owners(self, db: sqlite3.Connection, session: str) -> tuple[str, ...]:
         """Return the reservations of a session that should ask again. For the watcher."""
@@ -143,6 +172,38 @@ class SqliteLimits:
                 values = about | quotas[standing.key]._asdict() | {"counts_until": rows.now + longest}
                 rows.one(sql.delete_old_starts, key=standing.key, before=rows.now - longest)
                 rows.one(sql.add_start, key=standing.key, **values)
+
+    def _set(
+        self, db: sqlite3.Connection, name: str, figure: Use | None, attribution: Attribution
+    ) -> LimitOverride | None:
+        rows = self._rows(db)
+        found = rows.one(sql.read_override, name=name)
+        before = None if found is None else _override(found)
+        actor, reason, *_ = attribution
+        if figure is None:
+            if before is None:
+                return None
+            rows.one(sql.delete_override, name=name)
+            action, after = Action.LIMIT_RESET, None
+        else:
+            after = LimitOverride(name, figure.max_count, figure.per, actor, reason, seconds(rows.now))
+            if before is not None and before[:5] == after[:5]:
+                return before
+            per = micros(figure.per)
+            rows.one(sql.set_override, name=name, max_count=figure.max_count, per=per, set_by=actor, reason=reason)
+            if per:
+                rows.one(sql.extend_starts, name=name, per=per)
+                rows.one(sql.extend_job_starts, name=name, per=per)
+            action = Action.LIMIT_RESIZE
+        keys = [key for (key,) in rows.all(sql.keys_of_name, name=name)]
+        rows.one(sql.replan, keys=json.dumps(keys))
+        for key in keys:
+            rows.free(key, rows.now)
+        rows.freed.update(keys)
+        rows.wake_jobs()
+        entry = new_entry(attribution, action, name, override_data(before), override_data(after))
+        add_entry(db, self._namespace, seconds(rows.now), entry)
+        return before
 
     def _finish(self, rows: LimitRows, session: str, owner: str) -> Finished:
         found = rows.one(sql.reservation, owner=owner)
@@ -217,6 +278,11 @@ class SqliteLimits:
             since = seconds(room_since(noted.get(name, 0), rooms[name], deaths[name])) if awaited else None
             views.append(LimitView(name, at_work, tuple(waiting[name]), since, seconds(rows.now)))
         return views
+
+
+def _override(row: Sequence[Any]) -> LimitOverride:
+    name, max_count, per, set_by, reason, set_at = row
+    return LimitOverride(name, max_count, seconds(per), set_by, reason, seconds(set_at))
 
 
 def _state(decision: Decision) -> dict[str, Any]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from interlock.ports.cursors import CursorStore, CursorView, Move, Moved, Overtaken
     from interlock.ports.journal import Attribution
-    from interlock.ports.limits import Finished, LimitAnswer, LimitStore, LimitView, Plan, Turns
+    from interlock.ports.limits import Finished, LimitAnswer, LimitOverride, LimitStore, LimitView, Plan, Turns, Use
     from interlock.testing.simulator.watcher import Watcher
     from interlock.testing.simulator.wire import Wire
 
@@ -139,6 +139,18 @@ class FaultyLimits:
     async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Look."""
         return await self._call("look", (), lambda: self._limits.list(key, limit=limit, after=after))
+
+    async def resize(self, figure: Use, attribution: Attribution) -> LimitOverride | None:
+        """Set the figure of a limit."""
+        return await self._call("resize", (), lambda: self._limits.resize(figure, attribution))
+
+    async def reset(self, name: str, attribution: Attribution) -> LimitOverride | None:
+        """Remove the figure that a person set."""
+        return await self._call("reset", (), lambda: self._limits.reset(name, attribution))
+
+    async def overrides(self, *, limit: int = 1000) -> Sequence[LimitOverride]:
+        """The figures that people have set."""
+        return await self._call("look", (), lambda: self._limits.overrides(limit=limit))
 
 
 class FaultyCursors:

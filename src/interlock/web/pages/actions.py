@@ -171,6 +171,33 @@ async def _force_release(app: App, order: Order) -> Done:
     return Done("lock-released", {"holder": holder.caller, "fence": holder.fence})
 
 
+async def _resize(app: App, order: Order) -> Done:
+    size, per = _number(order, "size"), order.fields.get("per", "").strip()
+    if size is None:
+        raise InvalidArgumentError("The size is missing.", remedy="Send how many, or the seconds of a cooldown.")
+    await app.limits.resize(
+        order.ref, size, per=_number(order, "per") if per else None, by=order.by, reason=order.reason
+    )
+    return Done("resized", {"size": size})
+
+
+async def _reset(app: App, order: Order) -> Done:
+    before = await app.limits.reset(order.ref, by=order.by, reason=order.reason)
+    return Done("not-resized" if before is None else "reset", {})
+
+
+def _number(order: Order, name: str) -> float | None:
+    """Return a number from the request; None if there is none."""
+    text = order.fields.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        raise InvalidArgumentError(f"Invalid {name} {text[:40]!r}.", remedy="Use a number.") from None
+    return int(number) if number.is_integer() else number
+
+
 async def _forget(app: App, order: Order) -> Done:
     claim = await app.claims.forget(order.ref, reason=order.reason, by=order.by)
     return Done("no-claim" if claim is None else "forgotten", {})
@@ -259,6 +286,7 @@ ACTS: Mapping[str, Mapping[str, Callable[[App, Order], Awaitable[Done]]]] = {
     "queues": {"pause": _pause, "resume": _resume},
     "locks": {"release": _force_release},
     "claims": {"forget": _forget},
+    "limits": {"resize": _resize, "reset": _reset},
     "events": {"replay": _replay},
     "schedules": {
         "pause": _pause_schedule,

@@ -70,6 +70,8 @@ class Lists:
             more["queues"] = await self.insight.queues()
         else:
             listing = await listed(self.insight, kind, request)
+            if kind == "limits":
+                more["settings"] = await self.insight.limit_settings()
             if kind == "journal":
                 more["sealing"] = await self.insight.journal_status()
         known = (*FILTERS.get(kind, ()), "limit")

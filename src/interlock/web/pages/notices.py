@@ -45,6 +45,9 @@ _TEXTS: Mapping[str, Notice] = {
     "schedule-triggered": Notice("The job was enqueued now. The next times stay as they are.", True),
     "schedule-backfilled": Notice("The jobs were enqueued.", True),
     "schedule-deleted": Notice("The schedule was deleted. Its jobs stay.", True),
+    "resized": Notice("The limit was resized for all processes, and for jobs that are enqueued already.", True),
+    "reset": Notice("The limit was reset: the figures in the code apply again.", True),
+    "not-resized": Notice("The limit was not resized; nothing was changed.", False),
     "replayed": Notice("The event was replayed. This is the new event, with the jobs that it caused.", True),
     "replay-ignored": Notice("The event was not replayed: no current handler receives it.", False),
 }

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Site", "is_part", "numbers_of", "record_url", "subject_url", "thing_url"]
 
 _TEMPLATES = Path(__file__).parent.parent / "templates"
-_SUBJECTS = frozenset({"job", "lane", "queue", "lock", "claim", "event", "schedule"})
+_SUBJECTS = frozenset({"job", "lane", "queue", "lock", "claim", "limit", "event", "schedule"})
 _RECORD_LOCK = re.compile(r"record:[A-Za-z][A-Za-z0-9_.-]*:.")
 _UNROUTABLE = frozenset({"", ".", ".."})
 

@@ -152,6 +152,8 @@ class LimitQueries(Queries, package=_PACKAGE, files=("limits",)):
     batch: str
     finish: str
     list: str
+    overrides: str
+    resize: str
     session_requests: str
     turns: str
 

@@ -143,3 +143,12 @@ from unnest($6::text[]) as asked (owner)
 where asked.owner not in (select mine.owner from mine)
 union all
 (select owner, due_in from due order by greatest(due_in, 0), random() limit 1000)
+
+-- name: resize
+-- Set the figure of a limit, or remove it.
+select changed, max_count, per, set_by, reason, set_at from interlock.limit_resize($1, $2, $3, $4, $5, $6)
+
+-- name: overrides
+-- List the figures that people have set.
+select o.name, o.max_count, o.per, o.set_by, o.reason, o.set_at from interlock.limit_override o
+where o.namespace = $1 order by o.name limit $2

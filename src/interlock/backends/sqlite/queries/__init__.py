@@ -142,6 +142,14 @@ class LimitQueries(Queries, package=_PACKAGE, files=("limits", "limit_views")):
     room: str
     quotas: str
     override: str
+    read_override: str
+    list_overrides: str
+    set_override: str
+    delete_override: str
+    keys_of_name: str
+    replan: str
+    extend_starts: str
+    extend_job_starts: str
     key_jobs: str
     jobs_ahead: str
     place: str

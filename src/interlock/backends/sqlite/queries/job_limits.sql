@@ -121,3 +121,4 @@ where k.namespace = :namespace and exists (
     where x.namespace = :namespace and x.ended_at is null
       and exists (select 1 from json_each(x.queues) q where q.value = k.queue)
       and exists (select 1 from json_each(x.names) n where n.value = k.name))
+  and not exists (select 1 from interlock_queue_pause p where p.namespace = :namespace and p.queue = k.queue)

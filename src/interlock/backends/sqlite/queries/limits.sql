@@ -95,6 +95,54 @@ where namespace = :namespace and name in (:key, :name)
 order by name = :key desc
 limit 1
 
+-- name: read_override
+-- Read the figure that a person set under a name.
+select name, max_count, per, set_by, reason, set_at from interlock_limit_override
+where namespace = :namespace and name = :name
+
+-- name: list_overrides
+-- List the figures that people have set.
+select name, max_count, per, set_by, reason, set_at from interlock_limit_override
+where namespace = :namespace
+order by name
+limit :limit
+
+-- name: set_override
+-- Set the figure of a limit or a key.
+insert into interlock_limit_override (namespace, name, max_count, per, set_by, reason, set_at)
+values (:namespace, :name, :max_count, :per, :set_by, :reason, :now_us)
+on conflict (namespace, name) do update
+set max_count = excluded.max_count, per = excluded.per, set_by = excluded.set_by, reason = excluded.reason,
+    set_at = excluded.set_at
+
+-- name: delete_override
+-- Remove the figure that a person set under a name.
+delete from interlock_limit_override where namespace = :namespace and name = :name
+
+-- name: keys_of_name
+-- Select the keys of a limit that reservations or waiting jobs use. Keys follow their name and a colon; a semicolon is next.
+select key from interlock_limit_use
+where namespace = :namespace and (key = :name or key > :name || ':' and key < :name || ';')
+union
+select key from interlock_job_limit_wait
+where namespace = :namespace and (key = :name or key > :name || ':' and key < :name || ';')
+
+-- name: replan
+-- Let reservations that wait for their time under some keys be planned again.
+update interlock_limit_reservation set at = :now_us
+where namespace = :namespace and not started and wait_kind = 2 /* time */
+  and waits_for in (select value from json_each(:keys))
+
+-- name: extend_starts
+-- Let the known starts of a limit's reservations count for a longer period.
+update interlock_limit_start set counts_until = at + :per
+where namespace = :namespace and (key = :name or key > :name || ':' and key < :name || ';') and counts_until < at + :per
+
+-- name: extend_job_starts
+-- Let the known starts of a limit's jobs count for a longer period.
+update interlock_job_limit_start set counts_until = at + :per
+where namespace = :namespace and (key = :name or key > :name || ':' and key < :name || ';') and counts_until < at + :per
+
 -- name: key_jobs
 -- Select the capacities and periods that fetched jobs declare for a key, and how many jobs declare each.
 select max_count, per, count(*) from interlock_job_use where namespace = :namespace and key = :key group by max_count, per
@@ -113,6 +161,7 @@ from (
           where x.namespace = :namespace and x.ended_at is null
             and exists (select 1 from json_each(x.queues) q where q.value = k.queue)
             and exists (select 1 from json_each(x.names) n where n.value = k.name))
+      and not exists (select 1 from interlock_queue_pause p where p.namespace = :namespace and p.queue = k.queue)
     limit 1000)
 
 -- name: place

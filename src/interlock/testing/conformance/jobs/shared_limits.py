@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from interlock.ports.jobs import JobState, Outcome
+from interlock.ports.journal import JournalFilter
 from interlock.ports.limits import TURN_SECONDS
+from interlock.testing.conformance.driver import ANN
 from interlock.testing.conformance.jobs.driver import SESSION, JobSuite, near, pace, slots
 from interlock.testing.conformance.limits.driver import LimitDriver
 
@@ -217,8 +220,6 @@ class SharedLimitConformance(JobSuite):
             await r.started("c1", slots(1))
 
     async def test_a_cancelled_job_no_longer_stands_before_a_reservation(self, store_url: str) -> None:
-        from interlock.testing.conformance.driver import ANN
-
         async with self.both(store_url) as (b, r):
             await r.started("b0", slots(1))
             job = await b.add(uses=(slots(1),))
@@ -364,3 +365,116 @@ class SharedLimitConformance(JobSuite):
             await b.let_pass(30, "a", "c")
 
             assert await b.ids() == [job]
+
+    # -- figures that a person sets --------------------------------------------------------------------------------
+
+    async def test_more_slots_let_waiters_of_both_sides_start_at_once(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", slots(1))
+            ids = [await b.add(uses=(slots(1),)) for _ in range(2)]
+            assert await b.ids() == []
+            await r.waits("c1", slots(1))
+            assert await r.limits.resize(slots(3), ANN) is None
+
+            assert await b.ids() == ids
+            await r.waits("c1", slots(1))
+            await r.limits.resize(slots(4), ANN)
+            assert (await r.limits.turns("c", ())).owners == ("c1",)
+            await r.started("c1", slots(1))
+
+    async def test_fewer_slots_than_are_held_block_only_newcomers(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", slots(3))
+            await b.add(uses=(slots(3),))
+            job = await b.one()
+            await r.limits.resize(slots(1), ANN)
+            waiting = await b.add(uses=(slots(3),))
+
+            assert await b.ids() == []
+            await r.waits("c1", slots(3))
+            await b.done(job)
+            assert await b.ids() == []
+            await r.finish("b1")
+            assert await b.ids() == [waiting]
+            await r.waits("c1", slots(3))
+
+    async def test_a_cooldown_is_resized_for_enqueued_jobs_and_planned_reservations(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", pace(1, 90))
+            job = await b.add(uses=(pace(1, 90),))
+            assert await b.ids() == []
+            turn = await r.waits("c1", pace(1, 90))
+            await r.limits.resize(pace(1, 10), ANN)
+            assert await b.ids() == []
+            await b.let_pass(10)
+            assert await b.ids() == [job]
+            again = await r.waits("c1", pace(1, 90))
+            assert turn.at is not None
+            assert again.at == near(b.now + 10, 0.01)
+            await b.let_pass(10)
+
+            await r.started("c1", pace(1, 90))
+
+    async def test_a_longer_cooldown_counts_from_the_last_start(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", pace(1, 10))
+            await r.finish("b1")
+            await r.limits.resize(pace(1, 100), ANN)
+            job = await b.add(uses=(pace(1, 10),))
+            await b.let_pass(99)
+            assert await b.ids() == []
+            await r.waits("c1", pace(1, 10), start=False)
+            await b.let_pass(1)
+
+            assert await b.ids() == [job] or (await r.turn("c1", pace(1, 10))).started
+
+    async def test_a_figure_applies_to_all_keys_of_its_name_unless_one_has_its_own(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.started("b1", slots(1, "slots:x:1"))
+            await r.limits.resize(slots(2, "slots:x"), ANN)
+            await r.limits.resize(slots(1, "slots:x:2"), ANN)
+            for key, count in (("slots:x:1", 1), ("slots:x:2", 1), ("slots:x:3", 2), ("slots:xy:1", 1)):
+                for _ in range(3):
+                    await b.add(uses=(slots(1, key),))
+                assert len(await b.ids()) == count, key
+            await r.limits.reset("slots:x:2", ANN)
+
+            assert len(await b.ids()) == 1
+            overrides = await r.limits.overrides()
+            assert [(one.name, one.max_count, one.set_by, one.reason) for one in overrides] == [
+                ("slots:x", 2, ANN.actor, ANN.reason)
+            ]
+
+    async def test_a_reset_lets_the_figures_of_the_code_apply_again(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.limits.resize(slots(1), ANN)
+            for _ in range(3):
+                await b.add(uses=(slots(2),))
+            assert len(await b.ids()) == 1
+            before = await r.limits.reset("k", ANN)
+
+            assert before is not None
+            assert (before.max_count, before.per) == (1, 0.0)
+            assert len(await b.ids()) == 1
+            assert await r.limits.reset("k", ANN) is None
+            assert await r.limits.overrides() == []
+
+    async def test_changes_of_figures_are_in_the_journal(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await r.limits.resize(pace(2, 60, "rate:api"), ANN)
+            await r.limits.resize(pace(2, 60, "rate:api"), ANN)
+            before = await r.limits.resize(pace(3, 60, "rate:api"), ANN)
+            assert before is not None
+            assert before.max_count == 2
+            await r.limits.reset("rate:api", ANN)
+
+            entries = await b.store.journal.list(JournalFilter(), limit=10)
+            first, second, third = reversed(entries)
+            assert [(entry.action, entry.subject_key, entry.actor) for entry in (first, second, third)] == [
+                ("limit.resize", "rate:api", ANN.actor),
+                ("limit.resize", "rate:api", ANN.actor),
+                ("limit.reset", "rate:api", ANN.actor),
+            ]
+            assert json.loads(second.before or "")["count"] == 2
+            assert json.loads(second.after or "") == {"count": 3, "per": 60.0, "by": ANN.actor}
+            assert third.after is None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock.errors import InvalidArgumentError, LeaseLostError, LimitTimeoutError, MisuseError
+from interlock.errors import CapabilityError, InvalidArgumentError, LeaseLostError, LimitTimeoutError, MisuseError
 from interlock.limits import Cooldown, Limits, Rate, Slots
 from interlock.ports.store import Capability
 from interlock.settings import Settings
@@ -250,6 +250,51 @@ class LimitsConformance(StoreSuite):
                 with pytest.raises(InvalidArgumentError):
                     bad()
             assert list(await limits.list()) == []
+
+    @needs(Capability.JOURNAL)
+    async def test_a_resized_limit_lets_waiters_start_at_once(self, store_url: str) -> None:
+        async with self.limits(store_url, recheck_interval=60.0) as limits:
+            async with limits.acquire(Slots("containers", 1)):
+                waiting = asyncio.create_task(_acquire(limits, Slots("containers", 1)))
+                await self._waiting(limits, "slots:containers", 1)
+                began = time.monotonic()
+                assert await limits.resize("containers", 2, by="ann", reason="more hosts") is None
+                await waiting
+                assert time.monotonic() - began < 5
+                assert (await limits.get("slots:containers")).count == 2
+            before = await limits.reset("slots:containers", by="ann")
+
+            assert before is not None
+            assert (before.count, before.by, before.reason) == (2, "ann", "more hosts")
+
+    async def test_a_store_without_a_journal_refuses_to_resize(self, store_url: str) -> None:
+        async with self.limits(store_url) as limits:
+            try:
+                await limits.resize("containers", 2, by="ann", reason="more hosts")
+            except CapabilityError as error:
+                assert "cannot be resized" in str(error)
+                assert await limits.overrides() == []
+            else:
+                assert [one.name for one in await limits.overrides()] == ["slots:containers"]
+
+    @pytest.mark.parametrize(
+        ("name", "size", "per"),
+        [
+            ("rate:api", 5, None),
+            ("slots:x", 5, 60.0),
+            ("slots:x", 0, None),
+            ("slots:x", 1.5, None),
+            ("cooldown:x", 0, None),
+            ("other:x", 5, None),
+            ("", 5, None),
+        ],
+    )
+    async def test_a_figure_that_cannot_work_is_refused(
+        self, store_url: str, name: str, size: float, per: float | None
+    ) -> None:
+        async with self.limits(store_url) as limits:
+            with pytest.raises(InvalidArgumentError):
+                await limits.resize(name, size, per=per, by="ann", reason="why not")
 
     async def _waiting(self, limits: Limits, key: str, count: int) -> None:
         async def seen() -> bool:

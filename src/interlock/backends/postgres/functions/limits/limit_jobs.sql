@@ -43,6 +43,7 @@ begin
                   join interlock.session s on s.namespace = x.namespace and s.id = x.session and s.expires_at > p_now
                   where x.namespace = p_namespace and w.name = any (x.names)
                     and substr(w.pool, length(p_namespace) + 2) = any (x.queues))
+              and not exists (select from interlock.queue_pause q where q.pool = w.pool)
             limit 1000) y;
     end if;
 end
