@@ -326,7 +326,7 @@ async def test_queues_say_how_many_stand_how_and_who_works(cli: Callable[..., An
 
     assert "There are no queues" in empty.stderr
     (default,) = (row.split() for row in words.stdout.splitlines() if row.split()[:1] == ["default"])
-    assert default[1:11] == ["2", "1", "0", "0", "1", "0", "0", "0", "1", "10"]
+    assert default[1:12] == ["2", "1", "0", "0", "1", "0", "0", "0", "0", "1", "10"]
     assert "No worker serves queue 'mail'." in words.stderr
     assert (queues["default"]["ready"], queues["default"]["workers"], queues["default"]["runners"]) == (2, 1, 10)
     assert (queues["mail"]["ready"], queues["mail"]["workers"]) == (1, 0)

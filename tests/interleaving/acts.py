@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.errors import MisuseError
-from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, IfFailed, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.driver import ANN
 from interlock.testing.conformance.jobs.driver import new_job
@@ -79,6 +79,13 @@ def _then(*acts: Callable[[Side], Awaitable[object]]) -> Callable[[Side], Awaita
     return one_after_the_other
 
 
+async def _enqueue_after(side: Side) -> None:
+    """Accept a job that waits for the first one of the run, whatever becomes of it."""
+    after = (side.scene.run[0].id,)
+    await side.store.jobs.enqueue([new_job(side.new_id, after=after, if_failed=IfFailed.RUN)])
+    side.scene.accepted.append(side.new_id)
+
+
 async def _enqueue_again(side: Side) -> None:
     await _enqueue(side, again=True)
 
@@ -123,26 +130,32 @@ ACTS: dict[str, Callable[[Side], Awaitable[object]]] = {
     "cancel scheduled": _cancel("scheduled"),
     "cancel waiting": _cancel("waiting"),
     "cancel parked": _cancel("parked"),
+    "cancel blocked": _cancel("blocked"),
     "retry scheduled by hand": _retry("scheduled"),
     "retry failed by hand": _retry("failed"),
     "retry parked by hand": _retry("parked"),
+    "retry blocked by hand": _retry("blocked"),
     "hold": lambda side: side.store.jobs.hold(LANE, Attribution("ann", "why")),
     "release": lambda side: side.store.jobs.release(LANE, ANN),
     "pause": _pause,
     "enqueue": _enqueue,
     "enqueue and fetch": _then(_enqueue, _fetch),
     "enqueue again": _enqueue_again,
+    "enqueue after it": _enqueue_after,
+    "enqueue after it and fetch": _then(_enqueue_after, _fetch),
     "enqueue again and work": _then(_enqueue_again, _work),
     "await": lambda side: side.store.jobs.watch_end(side.session, side.scene.accepted),
     "sweep": lambda side: side.store.sessions.sweep(),
 }
-LONG = frozenset({"fetch and work", "done and fetch", "enqueue and fetch", "enqueue again and work"})
+LONG = frozenset(
+    {"enqueue after it and fetch", "fetch and work", "done and fetch", "enqueue and fetch", "enqueue again and work"}
+)
 """Those of several transactions, which come while another one stands still."""
 MINOR = frozenset({"fetch as the other", "snooze", "park", "retry now", "await", "sweep"})
 """Those that differ little from others, or do little."""
 _OF_RUNS = (
     *("done", "done and fetch", "fail", "retry later", "retry now", "snooze", "park"),
-    *("hand back", "rescue", "cancel running"),
+    *("hand back", "rescue", "cancel running", "enqueue after it", "enqueue after it and fetch"),
 )
 
 

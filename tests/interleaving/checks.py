@@ -54,6 +54,16 @@ select 'a fetched job comes later too: ' || l.id from interlock.job_scheduled l 
 union all
 select 'a fetched job is in line too: ' || w.id from interlock.job_limit_wait w join fetched c on c.id = w.id
 union all
+select 'a fetched job waits for others too: ' || a.id from interlock.job_after a join fetched c on c.id = a.id
+union all
+select 'a ready job waits for others too: ' || a.id from interlock.job_after a join interlock.job_ready r on r.id = a.id
+union all
+select 'a job waits for others and has a position: ' || j.id from interlock.job_after a
+join interlock.job j on j.id = a.id and j.position is not null
+union all
+select 'who waits for others has ended: ' || a.id from interlock.job_after a
+where not exists (select from interlock.job j where j.id = a.id)
+union all
 select 'a fetch that was given up: ' || c.fence from interlock.job_fetched c join interlock.job_session w on w.id =
 c.session_id where c.fetch_number between 1 and w.refused_fetches
 union all
@@ -79,6 +89,7 @@ where j.parked is null
       where l.lane = j.lane and (l.held_since is not null or l.parked_since is not null))
   and not exists (
       select from interlock.job p where p.lane = j.lane and p.parked is not null and p.position < j.position)
+  and not exists (select from interlock.job_after a join interlock.job p on p.id = a.needs where a.id = j.id)
 """
 _LEFT = " union all ".join(
     f"select '{table} has ' || t::text from interlock.{table} t"
@@ -90,6 +101,8 @@ _LEFT = " union all ".join(
         "job_signal",
         "job_limit_wait",
         "job_slot_freed",
+        "job_after",
+        "job_after_signal",
     )
 )
 

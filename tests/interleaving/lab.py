@@ -28,7 +28,7 @@ _EMPTIED = [
     for table in (
         *("job", "job_ready", "job_scheduled", "job_fetched", "job_resubmitted", "job_lane", "job_signal", "job_limit"),
         *("job_limit_start", "job_slot_freed", "job_limit_wait", "job_history", "job_result", "job_watch", "forced"),
-        "queue_pause",
+        *("queue_pause", "job_key", "job_after", "job_after_signal", "job_expiry"),
     )
 ]
 # Workers of before are gone. The others have fetched before, and nobody has to note that they were seen, which would be

@@ -92,6 +92,18 @@ BUGS = {
         "enqueue",
         "enqueue again and work",
     ),
+    "who waits for a job is not looked at again while that one is ending": Bug(
+        (("job_continue", "for key share skip locked", ""),),
+        "a run with nothing behind it",
+        "done",
+        "enqueue after it and fetch",
+    ),
+    "an enqueue does not signal whom its job waits for": Bug(
+        (("job_enqueue_after", "select distinct p_namespace", "select distinct 'nobody'"),),
+        "a run with nothing behind it",
+        "enqueue after it",
+        "done",
+    ),
     "a cancellation does not see that the fetch has ended": Bug(
         (("job_cancel", "where x.id = p_id and x.fence < c.fence", "where x.id = p_id"),),
         "jobs without a lane",

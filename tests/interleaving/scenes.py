@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, OnFailure, Outcome
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, IfFailed, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.jobs.driver import new_job, pace, slots
 
@@ -324,6 +324,39 @@ async def _alone(scene: Scene) -> None:
     await scene.add("scheduled", lane="", delay=10.0)
 
 
+async def _awaited(scene: Scene) -> None:
+    """Jobs with and without a lane wait for the first one of the run."""
+    await scene.add()
+    await scene.add()
+    await scene.take()
+    first = scene.run[0].id
+    await scene.add("blocked", lane="", after=(first,), if_failed=IfFailed.RUN)
+    await scene.add(after=(first, scene.run[1].id), if_failed=IfFailed.CANCEL, ordered=False)
+    assert await scene.fetch() == []
+
+
+async def _parked_for_another(scene: Scene) -> None:
+    await scene.add("failed", lane="", ordered=False)
+    failed = await scene.fetch()
+    await scene.add("blocked", after=(failed[0].id,), if_failed=IfFailed.PARK, ordered=False)
+    await scene.acknowledge(failed, Outcome.FAILED)
+    assert await scene.fetch() == []
+
+
+async def _expired(scene: Scene) -> None:
+    """The head of the lane, one in line, one that is due later, and one that is at a worker have expired."""
+    uses = (slots(1),)
+    await scene.add(lane="", uses=uses)
+    await scene.add(lane="m", expires=30.0)
+    await scene.take()
+    await scene.add("waiting", lane="", uses=uses, expires=30.0)
+    assert await scene.fetch() == []
+    await scene.add("behind", expires=30.0, ordered=False)
+    await scene.add()
+    await scene.add("scheduled", delay=1000.0, expires=30.0, ordered=False)
+    await scene.add(lane="", expires=30.0)
+
+
 _PREPARE: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "a run with jobs behind it": _run,
     "a run with jobs behind it that are known": _handled,
@@ -356,6 +389,9 @@ _PREPARE: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "two lanes with runs and two limits": _two_lanes_two_limits,
     "a lane with a suspect": _suspect,
     "jobs without a lane": _alone,
+    "a run that other jobs wait for": _awaited,
+    "a job that is parked because another failed": _parked_for_another,
+    "jobs that have expired": _expired,
 }
 SCENES = tuple(_PREPARE)
 

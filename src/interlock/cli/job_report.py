@@ -48,6 +48,7 @@ def _fact_rows(page: JobPage) -> Iterator[tuple[str, str]]:
     from interlock.cli.job_cells import progress_text
     from interlock.clock import as_text
     from interlock.jobs.causes import read_cause
+    from interlock.jobs.options import after_in
     from interlock.limits.explain import figure
 
     job = page.job
@@ -61,6 +62,8 @@ def _fact_rows(page: JobPage) -> Iterator[tuple[str, str]]:
         yield "limit", shown(f"{use.key}: {figure(use.max_count, use.per)}")
     if page.event is not None:
         yield "event", shown(f"{page.event.id} ({page.event.source}.{page.event.type})")
+    if after := after_in(job.options):
+        yield "after", shown(f"{'job' if len(after) == 1 else 'jobs'} {', '.join(map(str, after))}")
     cause = read_cause(job.cause)
     if cause is not None and (page.event is None or cause.kind != "event"):
         yield "enqueued by", shown(cause.words)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from interlock.jobs.causes import Cause
+    from interlock.jobs.handle import Handle
     from interlock.jobs.job import Call
     from interlock.jobs.log_buffer import LogBuffer, LogBuffers
     from interlock.ports.jobs import FetchedJob
@@ -148,6 +149,15 @@ class CurrentJob:
     def enqueued_at(self) -> datetime:
         """When it was accepted, by the store's clock."""
         return as_datetime(self.fetched.enqueued_at)
+
+    @property
+    def after(self) -> tuple[Handle[Any], ...]:
+        """Handles of the jobs that this one waited for, in the order given: ``await handle.result(wait=0)``."""
+        from interlock.jobs.handle import Handle
+        from interlock.jobs.options import after_in
+
+        engine: Any = current_engine.get()
+        return tuple(Handle(engine.service, needed) for needed in after_in(self.fetched.options))
 
     @property
     def cause(self) -> Cause | None:

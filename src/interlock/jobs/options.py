@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from interlock.arguments import Seconds
     from interlock.connections import Connection
     from interlock.jobs.handle import Handle
+    from interlock.jobs.sync import SyncHandle
     from interlock.ports.limits import Use
 
 __all__ = [
@@ -75,7 +76,7 @@ class JobChanges(_Shared, total=False):
     delay: Seconds
     at: datetime
     connection: Connection | None
-    after: Iterable[Handle[Any] | int]
+    after: Iterable[Handle[Any] | SyncHandle[Any] | int]
     if_failed: Literal["cancel", "park", "run"]
 
 
@@ -251,12 +252,13 @@ def _key(key: Any) -> Key | None:
 
 def _after(after: Any) -> tuple[int, ...]:
     from interlock.jobs.handle import Handle
+    from interlock.jobs.sync import SyncHandle
 
-    if isinstance(after, (Handle, int, str)) or not isinstance(after, Iterable):
+    if isinstance(after, (Handle, SyncHandle, int, str)) or not isinstance(after, Iterable):
         raise InvalidArgumentError(f"Invalid after {after!r}.", remedy="Pass a list of handles or job IDs.")
     ids: dict[int, None] = {}
     for one in cast("Iterable[object]", after):
-        number = one.id if isinstance(one, Handle) else one
+        number = cast("Handle[Any]", one).id if isinstance(one, (Handle, SyncHandle)) else one
         if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
             raise InvalidArgumentError(f"{one!r} is not a job ID.", remedy="Pass a handle or the ID of a job.")
         ids[number] = None

@@ -161,3 +161,17 @@ async def test_a_page_links_to_what_enqueued_its_job(bot: Bot, asker: Asker) -> 
     assert "schedule &lt;script&gt;" in facts[2]
     chatting = (await asker.get(f"/jobs/{await chat(bot, 'one')}")).text
     assert "Enqueued by" not in chatting
+
+
+async def test_a_page_links_to_what_its_job_waits_for(bot: Bot, asker: Asker) -> None:
+    store = bot.app.jobs._store_client.store.jobs
+    first, second = await store.ids(2)
+    options = f'{{"after":[{first}],"if_failed":"cancel"}}'
+    await store.enqueue([new_job(first, delay=60.0), new_job(second, after=(first,), options=options)])
+    page = (await asker.get(f"/jobs/{second}")).text
+    listed = (await asker.get("/jobs?state=blocked")).text
+
+    facts = page[page.index("<dt>Starts after</dt>") :].partition("</dd>")[0]
+    assert f'/jobs/{first}"' in facts
+    assert "blocked" in page
+    assert f'/jobs/{second}"' in listed

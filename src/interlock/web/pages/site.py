@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse
 from interlock.clock import as_datetime, as_text
 from interlock.errors import CapabilityError, InterlockError
 from interlock.jobs.causes import read_cause
+from interlock.jobs.options import after_in
 from interlock.limits.explain import figure
 from interlock.ports.jobs import JobState
 from interlock.web.links import check_path, has_controls, url
@@ -206,6 +207,7 @@ def _environment() -> Environment:
         "icon": icon,
         "parts_of": charts.parts_of,
         "read_cause": read_cause,
+        "read_after": after_in,
         "related": related,
         "sentence": _sentence,
         "shown_lines": shown_lines,
