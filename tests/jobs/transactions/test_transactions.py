@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -217,11 +218,15 @@ async def test_without_a_transaction_it_is_one_of_its_own(
     with psycopg.connect(complete_postgres_url, autocommit=True) as other:
         app.jobs.enqueue_on(other, [report.call("b"), report.call("c")])
         assert len(await app.jobs.list()) == 3
-    own = sqlite3.connect(file, isolation_level=None)
-    small_app.jobs.enqueue_on(own, [small.call("a"), small.call("b")])
-    assert len(await small_app.jobs.list()) == 2
-    assert not own.in_transaction
-    own.close()
+    options: list[dict[str, Any]] = [{"isolation_level": None}]
+    if sys.version_info >= (3, 12):
+        options.append({"autocommit": True})
+    for number, option in enumerate(options, 1):
+        own = sqlite3.connect(file, **option)
+        small_app.jobs.enqueue_on(own, [small.call("a"), small.call("b")])
+        assert len(await small_app.jobs.list()) == 2 * number
+        assert not own.in_transaction
+        own.close()
 
 
 async def test_an_app_that_is_not_open_enqueues_too(complete_postgres_url: str, connection: Any) -> None:
