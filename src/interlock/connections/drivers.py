@@ -27,7 +27,7 @@ __all__ = [
     "sqlite3_adapter",
 ]
 
-_PLACEHOLDER = re.compile(r"\$\d+")
+_PLACEHOLDER = re.compile(r"\$(\d+)")
 _DIALECTS = {"postgresql": "PostgreSQL", "sqlite": "SQLite"}
 _SAVEPOINT = "interlock_enqueue"
 
@@ -124,11 +124,17 @@ class _AsyncPsycopg:
             return await cursor.fetchall()
 
 
-def _psycopg_statement(connection: Any, step: Step) -> tuple[str, tuple[str | None, ...]]:
+def _psycopg_statement(connection: Any, step: Step) -> tuple[str, dict[str, str | None]]:
     check_database(step, "PostgreSQL", connection)
     assert isinstance(step, Statement)
     check_open(connection, closed=bool(connection.closed))
-    return _PLACEHOLDER.sub("%s", step.sql), step.values
+    return _by_name(step)
+
+
+def _by_name(step: Statement) -> tuple[str, dict[str, str | None]]:
+    """Return the statement and its values with psycopg's placeholders, by name."""
+    values = {f"p{number}": value for number, value in enumerate(step.values, 1)}
+    return _PLACEHOLDER.sub(r"%(p\1)s", step.sql), values
 
 
 # -- sqlite3 -----------------------------------------------------------------------------------------------------------
@@ -280,8 +286,8 @@ def _perform_sqlalchemy(transaction: Any, step: Step) -> Any:
     dialect = connection.dialect
     check_database(step, _DIALECTS.get(dialect.name, dialect.name), transaction)
     if isinstance(step, Statement):
-        sql = step.sql if dialect.driver == "asyncpg" else _PLACEHOLDER.sub("%s", step.sql)
-        return connection.exec_driver_sql(sql, step.values).fetchall()
+        statement = (step.sql, step.values) if dialect.driver == "asyncpg" else _by_name(step)
+        return connection.exec_driver_sql(*statement).fetchall()
     connection.exec_driver_sql("select 1")  # so that SQLAlchemy knows of a transaction to commit
     raw = connection.connection.dbapi_connection
     if hasattr(raw, "run_async"):  # aiosqlite

@@ -82,7 +82,8 @@ def run_steps_blocking(connection: object, steps: Steps[T]) -> T:
 def _translated(steps: Steps[Any], error: Exception) -> Exception:
     """Interlock's error for what concerns Interlock; other errors of the driver stay as they are."""
     code = sqlstate_of(error)
-    cause = getattr(error, "orig", None) or error
+    cause = getattr(error, "orig", None) or error  # SQLAlchemy's error wraps that of an adapter, if there is one
+    cause = cause.__cause__ or cause
     if code is not None:
         try:
             steps.throw(StepError(code, str(cause).partition("\n")[0]))

@@ -40,7 +40,7 @@ class Statement:
 
     database: ClassVar[str] = "PostgreSQL"
     sql: str
-    """With the placeholders ``$1``, ``$2``, …, each once and in this order."""
+    """With the placeholders ``$1``, ``$2``, …, in any order."""
     values: tuple[str | None, ...]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 import sys
 import threading
@@ -23,6 +24,7 @@ from interlock.connections import adapter_of, register_adapter
 from interlock.errors import (
     CapabilityError,
     InvalidArgumentError,
+    KeyConflictError,
     MisuseError,
     NotFoundError,
     SchemaMismatchError,
@@ -30,6 +32,7 @@ from interlock.errors import (
     StoreUnavailableError,
 )
 from interlock.jobs import Outcome
+from tests.jobs.transactions.drivers import DRIVERS, enqueue
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -351,6 +354,8 @@ async def test_a_connection_to_another_database_is_refused(app: App, interlock_p
         async with other.transaction():
             with pytest.raises(MisuseError, match="leads to another database than the app's"):
                 await app.jobs["report"].enqueue("a", connection=other)
+            with pytest.raises(MisuseError, match="leads to another database than the app's"):
+                await app.jobs["report"].options(key="k").enqueue("a", connection=other)
             assert await other.fetchval("select count(*) from interlock.job") == 0  # the transaction is intact
     finally:
         await other.close()
@@ -411,19 +416,47 @@ async def test_a_locked_file_is_reported(small_app: App, file: Path) -> None:
     assert len(await small_app.jobs.list()) == 1
 
 
-async def test_a_role_without_the_privilege_is_reported(app: App, connection: Any) -> None:
-    await connection.execute("create role interlock_stranger")
+async def test_a_role_needs_the_privileges_of_an_enqueuer_and_no_more(app: App, connection: Any) -> None:
+    migrations = app.jobs._store_client.store.migrations
+    assert migrations is not None
+    grants = re.sub(r"^(begin|commit);$", "", migrations.grants(enqueuers=["interlock_clerk"]), flags=re.MULTILINE)
+    transaction = connection.transaction()
+    await transaction.start()
     try:
-        async with connection.transaction():
-            await connection.execute("grant usage on schema interlock to interlock_stranger")
-            await connection.execute("set local role interlock_stranger")
-            with pytest.raises(StoreError, match="grants --enqueuer"):
-                await app.jobs["report"].enqueue("a", connection=connection)
-            raise asyncpg.PostgresError  # roll back
-    except asyncpg.PostgresError:
-        pass
+        await connection.execute("create role interlock_clerk")
+        await connection.execute(grants)
+        await connection.execute("set local role interlock_clerk")
+        await app.jobs["report"].options(key="k").enqueue("a", connection=connection)
+        await connection.execute("reset role; revoke execute on all functions in schema interlock from interlock_clerk")
+        assert await connection.fetchval("select count(*) from interlock.job") == 1
+        await connection.execute("set local role interlock_clerk")
+        with pytest.raises(StoreError, match=r"permission denied.*grants --enqueuer"):
+            await app.jobs["report"].enqueue("a", connection=connection)
     finally:
-        await connection.execute("drop role interlock_stranger")
+        await transaction.rollback()
+
+
+@pytest.mark.parametrize("driver", ["asyncpg Connection", "psycopg Connection", "SQLAlchemy AsyncSession, asyncpg"])
+async def test_a_key_is_part_of_the_transaction(app: App, driver: str, complete_postgres_url: str) -> None:
+    report, query = app.jobs["report"], app.jobs["query"].options(key="k")
+    async with DRIVERS[driver].open(complete_postgres_url) as transaction:
+        lost = await enqueue(query, transaction.connection, connection="a")
+        await transaction.rollback()
+    async with DRIVERS[driver].open(complete_postgres_url) as transaction:
+        kept = await enqueue(query, transaction.connection, connection="b")
+        again = await enqueue(query, transaction.connection, connection="b")
+        after = await enqueue(report.options(after=[kept], expires=60), transaction.connection, account="c")
+        await transaction.commit()
+    assert (kept.created, again.created, again.id, lost.created) == (True, False, kept.id, True)
+    assert [(await handle.status()).state for handle in (again, after)] == ["ready", "blocked"]
+    async with DRIVERS[driver].open(complete_postgres_url) as transaction:
+        with pytest.raises(KeyConflictError, match=f"^Key k of job query belongs to job {kept.id}, which has other"):
+            await enqueue(query, transaction.connection, connection="c")
+        await transaction.rollback()
+    async with DRIVERS[driver].open(complete_postgres_url) as transaction:
+        with pytest.raises(NotFoundError, match="waits for job 123456789, which is unknown"):
+            await enqueue(report.options(after=[123456789]), transaction.connection, account="d")
+        await transaction.rollback()
 
 
 async def test_invalid_arguments_do_not_touch_the_transaction(app: App, connection: Any) -> None:

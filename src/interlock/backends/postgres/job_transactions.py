@@ -6,10 +6,10 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.postgres.job_enqueue import check_keyed, parts
+from interlock.backends.postgres.job_enqueue import check_keyed, parts, refused
 from interlock.backends.postgres.queries import JobQueries
 from interlock.errors import MisuseError
-from interlock.ports.transactions import EnqueuedInTransaction, Statement
+from interlock.ports.transactions import EnqueuedInTransaction, Statement, StepError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,13 +31,17 @@ def enqueue_steps(
     """
     ids: list[int] = []
     existing: list[bool] = []
-    sql = _sql.enqueue_in_transaction
     if any(job.key for job in jobs):
         check_keyed(jobs)
-        sql = _sql.enqueue_keyed_in_transaction
     for part in parts(iter(jobs)):
-        values = (identity, f"[{','.join(map(_encode, part))}]", namespace, None if clock is None else repr(clock))
-        ((accepted, *created),) = yield Statement(sql, values)
+        values = (f"[{','.join(map(_encode, part))}]", namespace, None if clock is None else repr(clock), identity)
+        try:
+            ((accepted, created),) = yield Statement(_sql.enqueue_in_transaction, values)
+        except StepError as error:
+            refusal = refused(error.code, error.message)
+            if refusal is None:
+                raise
+            raise refusal from error
         if accepted is None:
             raise MisuseError(
                 "The connection leads to another database than the app's, where the app's workers would not see the"
@@ -46,7 +50,7 @@ def enqueue_steps(
                 " the program.",
             )
         ids.extend(accepted)
-        existing.extend(not new for (flags) in created for new in flags)
+        existing.extend(not new for new in created)
     return EnqueuedInTransaction(ids, None, existing)  # a sequence never gives an ID twice
 
 

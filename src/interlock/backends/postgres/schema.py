@@ -56,8 +56,7 @@ _OWNERS_FUNCTIONS = "interlock.job_make_days(bigint), interlock.job_drop_day(tex
 _ENQUEUE = (
     "interlock.enqueue(text, jsonb, text, text, integer, double precision, timestamptz, jsonb, text, boolean,"
     " double precision, jsonb, text, text, double precision, bigint[], text, double precision, timestamptz),"
-    " interlock.enqueue_many(json, text, double precision), interlock.enqueue_jobs(json, text, double precision),"
-    " interlock.store_identity()"
+    " interlock.enqueue_many(json, text, double precision), interlock.enqueue_jobs(json, text, double precision, text)"
 )
 # So that workers may vacuum.
 _MAINTAIN = "grant maintain on all tables in schema interlock to {role}"

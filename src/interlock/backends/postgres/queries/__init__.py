@@ -63,7 +63,6 @@ class JobQueries(Queries, package=_PACKAGE, files=("jobs",)):
     enqueue: str
     enqueue_again: str
     enqueue_in_transaction: str
-    enqueue_keyed_in_transaction: str
     enqueue_keyed: str
     fetch: str
     acknowledge: str

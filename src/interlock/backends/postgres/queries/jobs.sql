@@ -23,18 +23,7 @@ select interlock.job_enqueue_keyed($1, row(
 -- name: enqueue_in_transaction
 -- Accept jobs on a caller's own connection. Null if it leads to another database than the app's. The parameters are cast
 -- from text, because a caller's connection may encode JSON in its own way.
-select case when coalesce($1::text = interlock.store_identity(), true)
-            then interlock.enqueue_many($2::text::json, $3::text, $4::text::float8) end
-
--- name: enqueue_keyed_in_transaction
--- The same for jobs of which some have keys; also whether each was created.
-select e.ids, e.created
-from (select) one
-left join lateral (
-    select e.ids, e.created
-    from (select $2::text::json as jobs where coalesce($1::text = interlock.store_identity(), true)) ours
-    cross join lateral interlock.enqueue_jobs(ours.jobs, $3::text, $4::text::float8) e
-) e on true
+select e.ids, e.created from interlock.enqueue_jobs($1::text::json, $2::text, $3::text::float8, $4::text) e
 
 -- name: fetch
 -- Fetch jobs for a session. The last three columns belong to the whole fetch and are set in the first row only. Without a

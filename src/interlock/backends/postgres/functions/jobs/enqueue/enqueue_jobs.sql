@@ -1,7 +1,8 @@
--- Accept jobs as interlock.enqueue_many does. created: whether each was created, or its key belongs to the job whose ID is
+-- Accept jobs as interlock.enqueue_many does. p_store: the identity of the database that the caller means; if it is another
+-- one, nothing is accepted and null is returned. created: whether each was created, or its key belongs to the job whose ID is
 -- returned.
 create or replace function interlock.enqueue_jobs(
-    p_jobs json, p_namespace text, p_clock double precision, out ids bigint[], out created boolean[]
+    p_jobs json, p_namespace text, p_clock double precision, p_store text, out ids bigint[], out created boolean[]
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -19,6 +20,9 @@ declare
     wrong_name text;
     new_jobs interlock.new_jobs;
 begin
+    if p_store <> interlock.store_identity() then
+        return;
+    end if;
     ids := '{}';
     created := '{}';
     if json_typeof(p_jobs) is distinct from 'array' then

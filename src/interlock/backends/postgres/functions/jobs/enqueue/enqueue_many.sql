@@ -12,6 +12,6 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return (select e.ids from interlock.enqueue_jobs(p_jobs, p_namespace, p_clock) e);
+    return (select e.ids from interlock.enqueue_jobs(p_jobs, p_namespace, p_clock, null) e);
 end
 $$;
