@@ -81,6 +81,7 @@ def checked_definition(
         "keep_result": new.keep_result,
         "options": new.options,
         "hooks": new.hooks,
+        "expires": new.expires,
     }
     return ScheduleDefinition(
         job.name,
@@ -171,6 +172,7 @@ def job_from_template(schedule: StoredSchedule, job_id: int, at: float) -> NewJo
             arguments=definition.arguments,
             options=template["options"],
             hooks=template["hooks"],
+            expires=template["expires"],
         )
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidArgumentError(
@@ -199,4 +201,5 @@ def _with_lane(new: NewJob, schedule: str) -> NewJob:
 
 
 def _of_schedule(new: NewJob, schedule: str, at: float, due_at: float | None) -> NewJob:
-    return new._replace(cause=caused_by_schedule(schedule, at), delay=0.0, at=due_at)
+    # A firing happens once by itself. A key that an earlier job still holds would only make it disappear.
+    return new._replace(cause=caused_by_schedule(schedule, at), delay=0.0, at=due_at, key="")

@@ -98,6 +98,27 @@ class SchedulesConformance(ScheduleSuite):
             assert current.scheduled_for is not None
             assert current.scheduled_for.timestamp() == near(b.driver.now)
 
+    async def test_a_key_of_the_job_does_not_swallow_a_firing(self, store_url: str) -> None:
+        async with self.lab(store_url) as b:
+            process = b.process()
+
+            @process.jobs.job(key="{account}", expires=30)
+            async def send(account: str) -> None:
+                """Do nothing."""
+
+            process.open()
+            await process.schedules.save(
+                "s", job=send, every=60, arguments={"account": "a1"}, overlap="queue", by="ann"
+            )
+            for _ in range(2):
+                await b.passes(60)
+                await process.fire()
+            await process.schedules.trigger("s", by="ann")
+            await Process(b.driver, "b").open().schedules.trigger("s", by="ann")
+
+            assert (await process.schedules.get("s")).fired == 4
+            assert len(await b.enqueued("send")) == 4
+
     async def test_jobs_of_one_schedule_run_one_at_a_time(self, store_url: str) -> None:
         async with self.lab(store_url) as b:
             process = b.process().open()
