@@ -76,7 +76,7 @@ class NextTime(NamedTuple):
 
 
 class FiringRow(NamedTuple):
-    """What became of one time of a schedule."""
+    """One time of a schedule, and its outcome."""
 
     at: float
     fired_at: float
@@ -159,7 +159,7 @@ async def schedule_problems(stores: Stores, workers: Sequence[WorkerStatus]) -> 
         row = _row(stored, now, known, unfinished=False)
         late = stored.next_at is not None and now - stored.next_at > _LATE
         unfired = row.reason == Reason.LATE or (row.reason == Reason.NO_WORKER and late)
-        # Between two runs of a program nothing is declared, and there are no workers either.
+        # Between two runs of a program, no process declares anything and no worker runs.
         orphaned = row.reason == Reason.ORPHANED and bool(workers)
         if unfired or orphaned or row.reason == Reason.SWITCHED_OFF:
             remedy = _remedy(stored, Reason(row.reason))

@@ -15,8 +15,8 @@ its code declares (:meth:`ScheduleStore.declare`). A declaration replaces the st
 itself, or if no live process declares the stored one any more. So old and new programs that run side by side do not
 replace each other's declarations in turn.
 
-**Values.** The store does not interpret expressions, time zones and policies: they are text, and somebody may have
-edited them by hand. Times are seconds since 1970 by the store's clock.
+**Values.** The store does not interpret expressions, time zones and policies: they are text, and may have been
+edited by hand. Times are seconds since 1970 by the store's clock.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class FiringKind(StrEnum):
 
 
 class FiringOutcome(StrEnum):
-    """What became of a firing."""
+    """The outcome of a firing."""
 
     ENQUEUED = "enqueued"
     OVERLAP = "overlap"
@@ -115,7 +115,7 @@ class FiringOutcome(StrEnum):
 
 
 class ScheduleDefinition(NamedTuple):
-    """What a schedule does."""
+    """The job of a schedule, its timing and its policies."""
 
     job: str
     arguments: str
@@ -165,9 +165,9 @@ class StoredSchedule(NamedTuple):
     declaration: str
     """The fingerprint of the declaration; empty if it was saved at run time."""
     reported: bool
-    """Whether an application was told that it is off."""
+    """Whether an application was notified that it is off."""
     declared_by: int
-    """How many live processes declare it under this name, with whatever fingerprint."""
+    """How many live processes declare a schedule of this name, with any fingerprint."""
 
 
 class ScheduleEdit(NamedTuple):
@@ -227,7 +227,7 @@ class Declaration(NamedTuple):
 
 
 class DueSchedules(NamedTuple):
-    """What a process has to fire."""
+    """The schedules that a process has to fire."""
 
     now: float
     schedules: Sequence[StoredSchedule]
@@ -341,7 +341,7 @@ class ScheduleStore(Protocol):
         ...
 
     async def set_reported(self, name: str, version: int) -> None:
-        """Record that an application was told that this version is off."""
+        """Record that an application was notified that this version is off."""
         ...
 
     async def get(self, name: str) -> tuple[float, StoredSchedule | None]:

@@ -1,4 +1,4 @@
-"""What people and programs do with stored schedules, also from processes that define no jobs, such as the CLI."""
+"""Operations on stored schedules. They also work in processes that define no jobs, such as the CLI."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class ScheduleControl:
         return deleted
 
     async def trigger(self, name: str, *, by: str, reason: str = "") -> int:
-        """Enqueue the job of a schedule now, whatever its state; return the job's ID. The next times stay."""
+        """Enqueue the job of a schedule now, in any state; return the job's ID. The next times stay."""
         attribution = attributed("Triggering a schedule", by, reason, optional=True)
         now, found = await self.get(name)
         (job,) = await self._jobs(found, [now])

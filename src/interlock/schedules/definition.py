@@ -1,4 +1,4 @@
-"""What a schedule does: validated before anything is stored, and turned into jobs when it fires."""
+"""The definition of a schedule: validated before anything is stored, and turned into jobs when it fires."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["ACTOR", "MAX_CATCH_UP", "Scheduler"]
 
 ACTOR = "interlock"
-"""Who switches schedules off and on, and stores declarations."""
+"""The actor that switches schedules off and on, and stores declarations."""
 MAX_CATCH_UP = 1000
 """How many jobs one step of a schedule enqueues at most; the next step follows at once."""
 _MAX_DUE = 100
@@ -285,7 +285,7 @@ class Scheduler:
             emit(_log, logging.INFO, "schedule_switched_on", schedule=row.name)
 
     async def _report(self, row: StoredSchedule) -> None:
-        """Tell the application that a schedule is off: at least once, whatever fails."""
+        """Notify the application that a schedule is off, at least once."""
         if row.reported or not self._hooks:
             return
         for hook in self._hooks:
@@ -293,7 +293,7 @@ class Scheduler:
                 answer = hook(schedule_view(row))
                 if inspect.isawaitable(answer):
                     await answer
-            except Exception as error:  # noqa: BLE001 - it is told again at the next start
+            except Exception as error:  # noqa: BLE001 - the hook is called again at the next start
                 emit(_log, logging.ERROR, "schedule_hook_failed", schedule=row.name, error=one_line(error))
                 return
         await self._store.set_reported(row.name, row.version)

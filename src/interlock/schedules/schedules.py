@@ -264,7 +264,7 @@ class Schedules(Service[ScheduleEngine]):
         return schedule_view(await self._running.control.delete(name, by=by, reason=reason, version=version))
 
     async def trigger(self, name: str, *, by: str, reason: str = "") -> Handle[Any]:
-        """Enqueue the job of a schedule now, whatever its state. Its next times stay as they are."""
+        """Enqueue the job of a schedule now, in any state. Its next times stay as they are."""
         return self.jobs.handle(await self._running.control.trigger(name, by=by, reason=reason))
 
     async def backfill(

@@ -45,7 +45,7 @@ class Schedule:
     state: ScheduleState
     state_since: datetime
     state_by: str
-    """Who paused or resumed it last."""
+    """The person who paused or resumed it last."""
     state_reason: str
     """Why it was paused, or why it was switched off."""
     version: int
@@ -75,7 +75,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What became of one time of a schedule."""
+    """One time of a schedule, and its outcome."""
 
     at: datetime
     """The time that it was for."""

@@ -13,5 +13,5 @@ __all__ = ["memory_schedules"]
 
 
 def memory_schedules(jobs: SqliteJobs) -> SqliteSchedules:
-    """Return the schedules port on the jobs' database. There are no other processes to look for."""
+    """Return the schedules port on the jobs' database. No other process can change them."""
     return SqliteSchedules(jobs, poll_interval=60.0)

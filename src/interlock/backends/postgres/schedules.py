@@ -170,7 +170,7 @@ class PostgresSchedules:
         return _schedule(found)
 
     async def set_reported(self, name: str, version: int) -> None:
-        """Record that an application was told."""
+        """Record that an application was notified."""
         await self._edits.fetch(_sql.set_reported, self._namespace, name, version)
 
     async def get(self, name: str) -> tuple[float, StoredSchedule | None]:

@@ -109,7 +109,7 @@ class SqliteSchedules:
         return await self._jobs.write(lambda rows: _enqueue(rows, enqueuing))
 
     async def set_reported(self, name: str, version: int) -> None:
-        """Record that an application was told."""
+        """Record that an application was notified."""
         await self._jobs.write(lambda rows: rows.run(_sql.set_reported, name=name, version=version))
 
     async def get(self, name: str) -> tuple[float, StoredSchedule | None]:

@@ -54,7 +54,7 @@ select interlock.schedule_enqueue(
     $1, $2, $3, $4::jsonb, $5, $6::jsonb, row(/* jobs */)::interlock.new_jobs, $7)
 
 -- name: set_reported
--- Record that an application was told that a schedule is off.
+-- Record that an application was notified that a schedule is off.
 update interlock.schedule s set reported = true where s.namespace = $1 and s.name = $2 and s.version = $3
 
 -- name: firings

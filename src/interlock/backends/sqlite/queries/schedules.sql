@@ -130,7 +130,7 @@ update interlock_schedule set last_job = :last_job, fired = fired + :fired, firi
 where namespace = :namespace and name = :name
 
 -- name: set_reported
--- Record that an application was told that a schedule is off.
+-- Record that an application was notified that a schedule is off.
 update interlock_schedule set reported = 1 where namespace = :namespace and name = :name and version = :version
 
 -- name: firings

@@ -238,7 +238,7 @@ class SchedulesConformance(ScheduleSuite):
                 await _save(one, every=30, version=read.version)
             with pytest.raises(ConcurrencyConflictError):
                 await _save(one, every=30)
-            assert await _save(one, every=90) == edited, "saving the same again is no edit"
+            assert await _save(one, every=90) == edited, "saving the same again changes nothing"
             assert (await one.schedules.get("s")).every == 90
 
     async def test_an_edit_keeps_the_grid_unless_the_interval_changes(self, store_url: str) -> None:
@@ -458,7 +458,7 @@ class SchedulesConformance(ScheduleSuite):
             assert "Nowhere" in reasons["zone"]
             assert (await b.journal("zone"))[-1] == ("schedule.switch_off", "interlock")
             await process.scheduler.check()
-            assert len(told) == 6, "an application is told once"
+            assert len(told) == 6, "an application is notified once"
 
     async def test_a_row_that_goes_bad_while_it_is_used_is_switched_off(self, store_url: str) -> None:
         async with self.lab(store_url) as b:
