@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+import math
+import random
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from interlock.ports.jobs import JobState, Outcome
+from interlock.backends import from_url
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, JobState, Outcome
 from interlock.ports.journal import JournalFilter
-from interlock.ports.limits import TURN_SECONDS
+from interlock.ports.limits import TURN_SECONDS, Plan, Turn
+from interlock.ports.sessions import SessionCard
+from interlock.settings import Settings
 from interlock.testing.conformance.driver import ANN
-from interlock.testing.conformance.jobs.driver import SESSION, JobSuite, near, pace, slots
+from interlock.testing.conformance.jobs.driver import SESSION, JobSuite, near, new_job, pace, slots
 from interlock.testing.conformance.limits.driver import LimitDriver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from interlock.ports.jobs import FetchedJob
+    from interlock.ports.limits import Use
+    from interlock.ports.store import Store
     from interlock.testing.conformance.jobs.driver import JobDriver
 
 __all__ = ["SharedLimitConformance"]
@@ -478,3 +487,193 @@ class SharedLimitConformance(JobSuite):
             assert json.loads(second.before or "")["count"] == 2
             assert json.loads(second.after or "") == {"count": 3, "per": 60.0, "by": ANN.actor}
             assert third.after is None
+
+    # -- any sequence of steps -------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("seed", range(12))
+    async def test_no_sequence_of_steps_exceeds_a_limit_or_starves_a_side(self, store_url: str, seed: int) -> None:
+        """Requests, fetches, ends, crashes, changes of the figure and time in any order, against a simple model."""
+        chance = random.Random(seed)
+        async with self.both(store_url) as (b, r):
+            await b.jobs.register_worker("b", ["q"], ["n"], 10)
+            model = _Model(slots=2, gap=20.0)
+            uses = (slots(2, "slots:s"), pace(1, 20.0, "cooldown:c"))
+            owners: dict[str, tuple[Use, ...]] = {}
+            fetched: dict[int, FetchedJob] = {}
+            names = iter(range(10_000))
+            for _ in range(120):
+                step = chance.choices(
+                    ("ask", "again", "finish", "add", "fetch", "end", "crash", "resize", "pass"),
+                    (3, 4, 3, 3, 5, 4, 1, 1, 4),
+                )[0]
+                wanted = tuple(use for use in uses if chance.random() < 0.7) or uses[:1]
+                if step == "ask" and len(owners) < 6:
+                    owners[f"c{next(names)}"] = wanted
+                if step in ("ask", "again") and owners:
+                    owner = chance.choice(sorted(owners))
+                    turn = await r.turn(owner, *owners[owner])
+                    if turn.started:
+                        model.started(owner, owners[owner], b.now)
+                elif step == "finish" and owners:
+                    owner = chance.choice(sorted(owners))
+                    await r.finish(owner)
+                    del owners[owner]
+                    model.ended(owner)
+                elif step == "add":
+                    model.jobs[await b.add(uses=wanted)] = wanted
+                elif step == "fetch":
+                    for job in await b.fetch(chance.choice("ab"), chance.randint(1, 3)):
+                        fetched[job.id] = job
+                        model.started(job.id, model.jobs[job.id], b.now)
+                elif step == "end" and fetched:
+                    job = fetched.pop(chance.choice(sorted(fetched)))
+                    await b.done(job)
+                    model.ended(job.id)
+                    del model.jobs[job.id]
+                elif step == "crash" and chance.random() < 0.3:
+                    session = f"victim{next(names)}"
+                    await b.begin(session)
+                    for job in await b.fetch(session, 2):
+                        model.started(job.id, model.jobs[job.id], b.now)
+                    await b.crash(session)
+                    for job_id in set(model.held) - set(fetched) - set(owners):
+                        model.ended(job_id)
+                elif step == "resize":
+                    model.slots = chance.randint(1, 4)
+                    await r.limits.resize(slots(model.slots, "slots:s"), ANN)
+                elif step == "pass":
+                    await b.let_pass(chance.choice((0.5, 5.0, TURN_SECONDS, 20.0)))
+            # Whoever waits is served once nothing is held any more.
+            for owner in owners:
+                await r.finish(owner)
+            for job in fetched.values():
+                await b.done(job)
+                del model.jobs[job.id]
+            model.held.clear()
+            for _ in range(12 + 3 * len(model.jobs)):
+                await b.let_pass(21.0)
+                for job in await b.fetch("a", 1):
+                    model.started(job.id, model.jobs.pop(job.id), b.now)
+                    await b.done(job)
+                    model.ended(job.id)
+            assert not model.jobs, "jobs starve"
+            turn = await r.turn("c-last", slots(1, "slots:s"))
+            assert turn.started, turn
+
+    # -- at the same time ------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("seed", range(4))
+    async def test_both_sides_together_never_exceed_the_slots(self, store_url: str, seed: int) -> None:
+        """Every key is new, so that the first uses of both sides meet."""
+        chance = random.Random(seed)
+        async with AsyncExitStack() as stack:
+            count = 1 if store_url.startswith("memory") else 3
+            sides = [await stack.enter_async_context(self._side(store_url, number)) for number in range(count)]
+            held: dict[str, set[object]] = {}
+            allowed = dict.fromkeys("pqr", 3)
+            exceeded: list[str] = []
+
+            def took(key: str, who: object) -> None:
+                held.setdefault(key, set()).add(who)
+                if len(held[key]) > allowed[key]:
+                    exceeded.append(f"{key}: {held[key]}")
+
+            async def reservations(number: int) -> None:
+                side = sides[number % count]
+                for turn in range(8):
+                    key, owner = chance.choice("pqr"), f"o{number}-{turn}"
+                    plan = Plan(owner, owner, side.session, (slots(3, key),), start=True)
+                    for _ in range(200):
+                        answer = await side.store.limits.ask(plan)
+                        if isinstance(answer, Turn) and answer.started:
+                            took(key, owner)
+                            await asyncio.sleep(chance.uniform(0, 0.002))
+                            held[key].discard(owner)
+                            break
+                        await asyncio.sleep(0.001)
+                    await side.store.limits.finish(side.session, owner)
+
+            async def jobs(number: int) -> None:
+                side = sides[number % count]
+                ids = await side.store.jobs.ids(12)
+                keys = {job_id: chance.choice("pqr") for job_id in ids}
+                await side.store.jobs.enqueue(
+                    [new_job(job_id, queue=f"q{number}", uses=(slots(3, key),)) for job_id, key in keys.items()]
+                )
+                left = set(ids)
+                request = FetchRequest(side.session, (f"q{number}",), ("n",), 2, 2, 1)
+                for _ in range(400):
+                    if not left:
+                        break
+                    batch = await side.store.jobs.fetch(request)
+                    assert isinstance(batch, FetchResult)
+                    for job in batch.jobs:
+                        took(keys[job.id], job.id)
+                    await asyncio.sleep(chance.uniform(0, 0.002))
+                    for job in batch.jobs:
+                        held[keys[job.id]].discard(job.id)
+                        left.discard(job.id)
+                    done = [Acknowledgement(job.id, job.fence, Outcome.DONE) for job in batch.jobs]
+                    if done:
+                        await side.store.jobs.acknowledge(side.session, done)
+                assert not left, "jobs starve"
+
+            await asyncio.gather(*(work(number) for number in range(4) for work in (reservations, jobs)))
+
+            assert not exceeded
+            for key in "pqr":
+                owner = f"last-{key}"
+                answers = [
+                    await sides[0].store.limits.ask(
+                        Plan(f"{owner}{n}", owner, sides[0].session, (slots(3, key),), start=True)
+                    )
+                    for n in range(4)
+                ]
+                started = [answer.started for answer in answers if isinstance(answer, Turn)]
+                assert started == [True, True, True, False], "what was freed is free, and no more"
+
+    @asynccontextmanager
+    async def _side(self, url: str, number: int) -> AsyncIterator[_Side]:
+        store = from_url(url, settings=Settings(namespace=self.namespace))
+        await store.open()
+        session = f"side{number}"
+        await store.sessions.begin(SessionCard(session, "host", 1, "test"), 120.0)
+        await store.jobs.register_worker(session, [f"q{n}" for n in range(4)], ["n"], 10)
+        try:
+            yield _Side(store, session)
+        finally:
+            await store.close()
+
+
+class _Model:
+    """What both sides hold and when they started. Every start is checked against it."""
+
+    def __init__(self, slots: int, gap: float) -> None:
+        self.slots, self.gap = slots, gap
+        self.jobs: dict[int, tuple[Use, ...]] = {}
+        self.held: dict[str | int, tuple[Use, ...]] = {}
+        self.last = -math.inf
+
+    def started(self, who: str | int, uses: tuple[Use, ...], now: float) -> None:
+        """Check a start, unless it is known."""
+        if who in self.held:
+            return
+        for use in uses:
+            if use.per:
+                assert now - self.last >= self.gap - 1e-6, f"{who} started {now - self.last} s after the one before"
+                self.last = now
+            else:
+                taken = sum(use in held for held in self.held.values())
+                assert taken < self.slots, f"{who} is one too many: {self.held}"
+        self.held[who] = uses
+
+    def ended(self, who: str | int) -> None:
+        """Forget what one held."""
+        self.held.pop(who, None)
+
+
+class _Side(NamedTuple):
+    """One connection to the store, with its own session."""
+
+    store: Store
+    session: str
