@@ -76,6 +76,7 @@ create table if not exists report_logs (
     created_at text not null
 );
 create index if not exists report_logs_by_target on report_logs (target_id, id);
+create index if not exists report_logs_by_job on report_logs (job_id);
 create table if not exists config (
     name text primary key,
     value text not null

@@ -40,10 +40,7 @@ async def execute_report_for_target(target_id: int) -> None:
         (job.fence, timestamp(), target_id, job.id, job.fence),
     )
     if not started:
-        done = await execute_query(
-            "select id from targets where id = ? and job_id = ? and status = 'completed'", (target_id, job.id)
-        )
-        if done:
+        if await execute_query("select id from report_logs where job_id = ? and success = 1", (job.id,)):
             return  # an earlier run of this job completed it, and its worker died before it said so
         raise Discard(f"target #{target_id} does not belong to this job any more")
     target = started[0]

@@ -109,20 +109,21 @@ async def _check_targets(found: Audit, console: Console, seen: Seen) -> None:
 
 def _check_gaps(found: Audit, seen: Seen) -> None:
     """Two starts of one account, by a report or by a turn, are as far apart as its cooldown."""
-    starts: defaultdict[int, list[float]] = defaultdict(list)
+    starts: defaultdict[int, list[tuple[float, str]]] = defaultdict(list)
     for line in seen.trace:
         if line["event"] == "start":
-            starts[line["account"]].append(line["at"])
+            starts[line["account"]].append((line["at"], f"job {line['job']}" if "job" in line else "a turn"))
     for account, times in starts.items():
         times.sort()
-        for first, second in pairwise(times):
+        for (first, one), (second, other) in pairwise(times):
             # Where the cooldown changed in between, either applied.
             applied = [seconds for at, seconds in seen.cooldowns if at <= first][-1:]
             applied += [seconds for at, seconds in seen.cooldowns if first < at <= second]
             spare = second - first - min(applied, default=0.0)
             found.shortest_gap = spare if found.shortest_gap is None else min(found.shortest_gap, spare)
             found.expect(
-                spare >= -_TOLERANCE, f"account {account} started twice within {second - first:.3f} s at {second:.3f}"
+                spare >= -_TOLERANCE,
+                f"account {account} was used by {one} and {second - first:.3f} s later by {other}, at {second:.3f}",
             )
 
 
