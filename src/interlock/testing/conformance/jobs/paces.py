@@ -38,6 +38,15 @@ class JobPaceConformance(JobSuite):
 
             assert await b.ids() == ids[4:]
 
+    async def test_jobs_without_room_do_not_hide_those_that_can_start(self, store_url: str) -> None:
+        async with self.job_driver(store_url) as b:
+            blocked = [await b.add(uses=(pace(1, 90.0),)) for _ in range(12)]
+            free = await b.add(uses=(pace(1, 90.0, key="other"),))
+            assert await b.ids(limit=1) == blocked[:1]
+
+            assert await b.ids(limit=1) == [free], "a worker with one runner looked at too few jobs"
+            assert await b.states(*blocked[1:]) == [JobState.WAITING] * 11
+
     async def test_a_pace_holds_in_any_window(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
             starts: list[float] = []

@@ -31,7 +31,8 @@ begin
     taken := (done.ids, done.sorts, done.immediate, done.runs);
     select count(*) filter (where u.decision = interlock.decision_take()) as taken,
            bool_or(u.decision = interlock.decision_take()) filter (where u.class = interlock.class_suspect()) as suspects,
-           bool_or(u.decision = interlock.decision_wait()) filter (where u.class = interlock.class_suspect()) as waiting
+           bool_or(u.decision = interlock.decision_wait()) filter (where u.class = interlock.class_suspect()) as waiting,
+           bool_or(u.decision = interlock.decision_wait()) filter (where u.class = interlock.class_immediate()) as blocked
     into done
     from unnest(p_decisions, ready.classes) as u (decision, class);
     units := done.taken;
@@ -40,6 +41,9 @@ begin
     end if;
     -- If all suspects of the half wait for a limit, another half may run.
     state.incomplete := state.incomplete or coalesce(done.waiting and not done.suspects, false);
+    -- Only as many jobs that must start now were looked at as can start. If some of them wait, there may be others.
+    state.incomplete := state.incomplete or coalesce(
+        done.blocked and cardinality(ready.ids) >= least(request.max_jobs, request.at_once - state.units), false);
     if p_ticketed then
         update interlock.job j set ticket = null where j.id = any (taken.ids) and j.ticket is not null;
     end if;
