@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import math
 
 from typing_extensions import TypedDict
 
+from sentinel.current import current_console
 from sentinel.database import execute_query
 
 __all__ = ["COOLDOWN", "Config", "get_config", "update_config"]
-
-logger = logging.getLogger("sentinel")
 
 COOLDOWN = 90.0
 """Seconds between two reports of one account, unless the table says otherwise."""
@@ -31,7 +29,7 @@ async def get_config() -> Config:
 
 
 async def update_config(cooldown: float, *, by: str) -> Config:
-    """Change the cooldown, for every process. Reports that are queued already keep theirs."""
+    """Change the cooldown, for every process and also for reports that are queued already."""
     if not math.isfinite(cooldown) or not 0.001 <= cooldown <= _LONGEST:
         raise ValueError(f"Invalid cooldown {cooldown!r}: use 0.001 to {_LONGEST:,.0f} seconds.")
     await execute_query(
@@ -39,5 +37,5 @@ async def update_config(cooldown: float, *, by: str) -> Config:
         " on conflict (name) do update set value = excluded.value",
         (str(cooldown),),
     )
-    logger.info("%s changed the cooldown to %s s", by, cooldown)
+    await current_console().resize_cooldown(cooldown, by=by)
     return await get_config()

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from sentinel.cooldowns import Turns
+from sentinel.cooldowns import NAME, Turns
 from sentinel.current import opened
 
 if TYPE_CHECKING:
@@ -50,3 +50,9 @@ class Console:
         finally:
             await self.turns.close()
             await self.database.close()
+
+    async def resize_cooldown(self, seconds: float, *, by: str) -> None:
+        """Apply a new cooldown to every account, in every process, and to reports that wait already."""
+        await self.app.limits.resize(
+            f"cooldown:{NAME}", seconds, by=by, reason="changed in the console's configuration"
+        )

@@ -135,6 +135,12 @@ async def test_the_check_and_the_job_use_one_limit(console: Console) -> None:
     await console.app.drain()
     job = (await stored(target["id"]))["job_id"]
     assert (await console.app.jobs.get(job)).state is JobState.WAITING
+    await update_config(0.05, by="ann")  # applies to the report that waits already
+    async with console.app.worker():
+        await console.app.jobs.handle(job).result(wait=10)
+    assert (await stored(target["id"]))["status"] == "completed"
+    (override,) = await console.app.limits.overrides()
+    assert (override.per, override.by) == (0.05, "ann")
 
 
 async def test_a_report_uses_the_account_for_the_check(console: Console) -> None:

@@ -41,6 +41,7 @@ _OPERATORS = 3
 _EDITORS = 3
 _TARGETS = 40
 _COOLDOWN = 0.4
+_LONGER_COOLDOWN = 0.6
 _PATIENCE = 90.0
 """How many seconds accepted reports may take to end after the last click."""
 _READY_SECONDS = 30.0
@@ -126,6 +127,7 @@ class Director:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._kill_workers())
             group.create_task(self._take_turns())
+            group.create_task(self._lengthen_cooldown())
             for number in range(_OPERATORS):
                 group.create_task(self._operate(number, address))
             status, task = await self._ask(
@@ -184,6 +186,12 @@ class Director:
             turn = await check_and_wait_cooldown(account)
             self._trace.note(event="start", account=account, at=turn.timestamp())
             await self._pause(0.5)
+
+    async def _lengthen_cooldown(self) -> None:
+        """Change the cooldown in the middle of the story."""
+        await self._pause(self._seconds / 2)
+        await self._set_cooldown(_LONGER_COOLDOWN)
+        self._say(f"the cooldown of accounts is {_LONGER_COOLDOWN} s from now on")
 
     async def _kill_workers(self) -> None:
         """Kill a worker every few seconds, with ``kill -9``, and start another."""
