@@ -205,3 +205,20 @@ def test_causes_as_text(text: str, cause: Cause | None) -> None:
     if cause is not None:
         assert str(cause) == text
         assert cause.job == (12 if cause.kind in ("job", "end") else None)
+
+
+@on_every_store
+async def test_a_plain_handler_is_the_cause_of_what_it_enqueues(store_url: str) -> None:
+    app = App(store_url)
+
+    @app.job()
+    async def child() -> None: ...
+
+    @app.job()
+    def parent() -> int:
+        return child.enqueue_sync().id
+
+    async with app, app.worker():
+        handle = await parent.enqueue()
+        number = await handle.result(wait=20)
+        assert (await app.jobs.get(number)).cause == f"job:{handle.id}"
