@@ -292,6 +292,26 @@ async def test_a_cancelled_job_is_stopped_or_not_begun_or_left_alone() -> None:
         assert [acknowledgement.error for acknowledgement in place.jobs.acknowledged][1:3] == [CANCELLED, CANCELLED]
 
 
+async def test_what_follows_a_cancelled_job_starts_after_its_end_was_acknowledged() -> None:
+    handler = Handler()
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        answer, gate = place.jobs.answer("fetch"), place.jobs.gate("acknowledge")
+        jobs = add_numbered(place, 3)
+        async with place.worker():
+            await until(lambda: place.jobs.fetched)
+            place.taken(jobs[0], CANCELLED)  # before it could start
+            answer.set()
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert handler.started == []
+            gate.set()
+            await place.until_ended(*jobs)
+        assert place.jobs.outcomes(*jobs) == ["cancelled", "done", "done"]
+        assert handler.started == [1, 2]
+
+
 @pytest.mark.parametrize("why", [HELD, CANCELLED])
 async def test_what_was_said_of_an_earlier_fetch_says_nothing_of_this_one(why: str) -> None:
     handler = Handler(1)

@@ -168,11 +168,22 @@ class Buffer:
         return found
 
     def remove(self, job_id: int, fence: int, *, rest: bool) -> list[FetchedJob]:
-        """Remove one fetched job, with those behind it in its run if ``rest`` is true."""
+        """Remove one fetched job, with those behind it in its run if ``rest`` is true.
+
+        Otherwise those behind the first job of a run wait until the store has acknowledged its end.
+        """
 
         def wanted(job: FetchedJob) -> bool:
             return job.id == job_id and job.fence == fence
 
+        if not rest:
+            for run in self._runs:
+                if not isinstance(run, FetchedJob) and len(run) > 1 and wanted(run[0]):
+                    self._runs.remove(run)
+                    self.count -= len(run)
+                    first_job = run.popleft()
+                    self.following[job_id, fence] = run
+                    return [first_job]
         found = self._pick(wanted, rest=rest)
         for first, run in list(self.following.items()):
             found += _cut(run, wanted, rest=rest)
