@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from interlock.errors import InterlockError, MisuseError, StoreUnavailableError
-from interlock.jobs import Discard, Lanes, Retry, RetryLater, Snooze, current_job
+from interlock.jobs import Discard, Lanes, Queues, Retry, RetryLater, Snooze, current_job
 from interlock.jobs.definition import Definition
 from interlock.jobs.end_hooks import EndHookDefinition, JobEnd, hook_of
 from interlock.jobs.listing import list_jobs
@@ -37,6 +37,7 @@ from interlock.testing.simulator.job_events import (
     HandlerRan,
     HandlerResisted,
     JobsLeft,
+    QueueResumed,
 )
 from interlock.testing.simulator.job_judge import check_jobs
 from interlock.testing.simulator.processes import PROCESS
@@ -53,6 +54,8 @@ _RETRY = Retry(attempts=3, delay=0.3, max_delay=1.0, jitter=0.2)
 _UNUSUAL = ("fails once", "fails", "scheduled", "snoozes", "discards", "slow", "stubborn", "follows", "follows in vain")
 _BEHAVIOURS = (*["well"] * 4, *_UNUSUAL)
 _LANES = ("", "a", "a", "b")
+_PAUSED = 0.2
+"""In how many of the runs somebody pauses the queue."""
 _PROFILES = {**PROFILES, "storm": replace(PROFILES["storm"], crashed_before=0.008, crashed_after=0.012)}
 _UNFINISHED = JobFilter(tuple(state for state in JobState if not state.final))
 
@@ -132,6 +135,7 @@ class JobScenario:
         self.random = world.random
         self.slots = self.random.choice((1, 1, 2))
         self.cooldown = self.random.choice((0.2, 0.5))
+        self.pauses = random.Random(f"interlock/{world.seed}/pauses")
         self.snoozed: Counter[int] = Counter()
         self.steps: dict[str, Job[..., Any]] = {}
         """The follow-up of each process."""
@@ -141,6 +145,9 @@ class JobScenario:
     async def main(self, world: World) -> None:
         for _ in range(self.random.choice((2, 2, 3))):
             self.start_process()
+        if self.pauses.random() < _PAUSED:
+            operator = world.spawn("operator")
+            operator.start(self._pause(operator), name="operator")
         world.loop.create_task(disturb(world, self.random, pauses=0.6), name="chaos")
         await world.until(partial(bring_back_and_see_end, world, self.random, self.start_process), within=8.0)
         world.heal()
@@ -304,6 +311,16 @@ class JobScenario:
                     case _ if number:
                         await jobs.explain(number)
 
+    async def _pause(self, process: SimulatedProcess) -> None:
+        """Pause the queue for a while, and resume it."""
+        await self._open(process)
+        for _ in range(2):
+            await asyncio.sleep(self.pauses.random() * 2)
+            with suppress(InterlockError):
+                await Queues(process.jobs).pause("default", reason="simulated", by="people")
+                await asyncio.sleep(self.pauses.random())
+                await Queues(process.jobs).resume("default", by="people")
+
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _views(self) -> Any:
@@ -311,6 +328,9 @@ class JobScenario:
 
     def _all_ended(self) -> bool:
         unfinished = at_once(list_jobs(self.world.store.insight, _UNFINISHED, 1000))
+        if unfinished:  # there may be a pause that took effect late, or whose operator died
+            self.world.history.add(QueueResumed(self.world.clock.now(), "world", "default"))
+            at_once(self.world.store.jobs.resume("default", ANN))
         for view in unfinished:
             if view.state is JobState.HELD:  # a hold that took effect late
                 at_once(self.world.store.jobs.release(view.lane, ANN))

@@ -126,9 +126,8 @@ class ReadyWatcher:
         if request.lanes:
             lanes = json.dumps([rows.lane(lane) for lane in request.lanes])
             times = (kind.next_at for kind in kinds if kind.next_at is not None)
-            return rows.one(sql.ready_heads, lanes=lanes) is not None or min(times, default=math.inf) < (
-                waiting_worker.next_at
-            )
+            ready = bool(kinds) and rows.one(sql.ready_heads, lanes=lanes) is not None  # none of a paused queue
+            return ready or min(times, default=math.inf) < waiting_worker.next_at
         if any(
             any(kind.ready[:classes]) or (kind.next_at is not None and kind.next_at < waiting_worker.next_at)
             for kind in kinds
