@@ -30,6 +30,7 @@ from interlock.record_strategies import StrategyOverrides
 from interlock.records.declaration import leave_declarations, warn_about_unused
 from interlock.settings import Settings
 from interlock.store_client import StoreClient
+from interlock.sync import Sync
 from interlock.telemetry.metrics import Together
 from interlock.values import describe_type
 
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from interlock.schedules.options import CronOptions, ScheduleOptions
     from interlock.service import Service
     from interlock.settings import SettingsChanges
-    from interlock.sync import Sync
     from interlock.telemetry.pipelines import PipelineMetrics
     from interlock.web import Credentials, Web
 
@@ -183,8 +183,6 @@ class App:
     def sync(self) -> Sync:
         """Everything for synchronous code: ``with app.sync.locks.acquire(key): …``; see :mod:`interlock.sync`."""
         if self._sync is None:
-            from interlock.sync import Sync
-
             self._sync = Sync(self._portal, self.locks, self.claims, self.limits, lambda: self.jobs)
         return self._sync
 

@@ -187,13 +187,13 @@ def test_an_asynchronous_program_forks(every_store_url: str) -> None:
 @pytest.mark.full
 @durable
 def test_threads_enqueue_while_their_process_forks(every_store_url: str) -> None:
-    answer = run("fork_under_load", every_store_url, 6)
+    answer = run("fork_under_load", every_store_url, 20)
 
     assert all(isinstance(one, int) for one in answer["children"]), answer["children"]
     found = jobs(every_store_url)
     assert set(found.values()) == {1}
-    assert set(range(6)) <= set(found)
-    assert len(found) == 6 + answer["threads"]
+    assert set(range(20)) <= set(found)
+    assert len(found) == 20 + answer["threads"]
 
 
 @pytest.mark.full

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.arguments import checked_key, checked_limit, checked_prefix, checked_seconds, checked_ttl
 from interlock.claims.engine import ClaimEngine
+from interlock.claims.sync import SyncClaims
 from interlock.claims.views import claim_view
 from interlock.errors import MisuseError, NotFoundError
 from interlock.ports.claims import ClaimFilter
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from interlock.arguments import Seconds
     from interlock.claims.claim import Claim
-    from interlock.claims.sync import SyncClaims
     from interlock.claims.views import ClaimView
     from interlock.explanation import Explanation
     from interlock.operations import BulkResult
@@ -53,8 +53,6 @@ class Claims(Service[ClaimEngine]):
     @property
     def sync(self) -> SyncClaims:
         """The same for synchronous code: scripts, threads, plain functions."""
-        from interlock.claims.sync import SyncClaims
-
         return SyncClaims(self)
 
     @property

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
+from interlock.jobs.sync import SyncHandle
 from interlock.jobs.unawaited import Unawaited
 from interlock.ports.jobs import NewJob
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from interlock.jobs.end_hooks import EndHookDecorator, EndHookDefinition, EndHookOptions
     from interlock.jobs.handle import Handle
     from interlock.jobs.options import JobChanges, JobOptions
-    from interlock.jobs.sync import SyncHandle
     from interlock.portal import Portal
     from interlock.ports.job_hooks import EndHook
     from interlock.ports.jobs import JobState
@@ -177,8 +177,6 @@ class Job(Generic[P, R]):
         ``connection=``, a synchronous one, the job belongs to its transaction as in :meth:`enqueue`, and nothing is
         opened.
         """
-        from interlock.jobs.sync import SyncHandle
-
         call, jobs, name = self._call(args, kwargs), self.jobs, self.__name__
         if call.job.connection is not None:
             (handle,) = jobs.enqueue_on(call.job.connection, [call])

@@ -23,6 +23,7 @@ from interlock.jobs.options import JobOptions, checked_aliases, checked_name
 from interlock.jobs.queue_names import warn_about_unused_queues
 from interlock.jobs.resources import Resources
 from interlock.jobs.results import end_of, newest, result_in
+from interlock.jobs.sync import SyncJobs
 from interlock.jobs.unawaited import Unawaited
 from interlock.jobs.views import job_view, log_line, progress_view
 from interlock.operations import unknown_job
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from interlock.jobs.end_hooks import EndHookOptions
     from interlock.jobs.engine import Enqueued
     from interlock.jobs.options import JobDefinitionOptions
-    from interlock.jobs.sync import SyncJobs
     from interlock.jobs.views import JobView, LogLine, Progress
     from interlock.jobs.worker import Worker
     from interlock.operations import BulkResult, Operations
@@ -110,8 +110,6 @@ class Jobs(Service[JobEngine]):
     @property
     def sync(self) -> SyncJobs:
         """The same for synchronous code: scripts, threads, plain functions."""
-        from interlock.jobs.sync import SyncJobs
-
         return SyncJobs(self)
 
     @property

@@ -11,6 +11,7 @@ from interlock.arguments import checked_key, checked_limit, checked_wait
 from interlock.errors import InvalidArgumentError, MisuseError, NotFoundError
 from interlock.limits.engine import LimitEngine
 from interlock.limits.kinds import limit_name, new_figure, uses_of
+from interlock.limits.sync import SyncLimits
 from interlock.limits.views import limit_view, override_view
 from interlock.ports.limits import override_of
 from interlock.ports.store import Capability
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.limits.kinds import Limit
     from interlock.limits.reservation import Reservation
-    from interlock.limits.sync import SyncLimits
     from interlock.limits.views import LimitOverride, LimitView
     from interlock.ports.limits import Use
     from interlock.store_client import StoreClient
@@ -52,8 +52,6 @@ class Limits(Service[LimitEngine]):
     @property
     def sync(self) -> SyncLimits:
         """The same for synchronous code: scripts, threads, plain functions."""
-        from interlock.limits.sync import SyncLimits
-
         return SyncLimits(self)
 
     @property

@@ -11,6 +11,7 @@ from interlock.arguments import Seconds, Wait, checked_key, checked_limit, check
 from interlock.deadlocks import retry_on_deadlock
 from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError, NotFoundError
 from interlock.locks.engine import Engine
+from interlock.locks.sync import SyncLocks
 from interlock.locks.views import holder_view, lock_view
 from interlock.ports.journal import Action
 from interlock.ports.store import Capability
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.locks.engine import FirstAsk
     from interlock.locks.lease import Lease
-    from interlock.locks.sync import SyncLocks
     from interlock.locks.views import Holder, LockView
     from interlock.operations import BulkResult
     from interlock.ports.locks import Left, LockRequest
@@ -65,8 +65,6 @@ class Locks(Service[Engine]):
     @property
     def sync(self) -> SyncLocks:
         """The same for synchronous code: scripts, threads, plain functions."""
-        from interlock.locks.sync import SyncLocks
-
         return SyncLocks(self)
 
     @property
