@@ -516,6 +516,22 @@ async def test_transactions_that_enqueue_in_opposite_order_never_wait_for_each_o
     assert len(await app.jobs.list()) == 13
 
 
+async def test_transactions_on_one_file_take_turns_in_any_order(small_app: App, file: Path) -> None:
+    report = small_app.jobs["report"]
+
+    def enqueue_in_turn(*accounts: str) -> None:
+        own = sqlite3.connect(file, timeout=30)
+        for _ in range(10):
+            for account in accounts:
+                small_app.jobs.enqueue_on(own, [report.call(account)])
+            own.commit()
+        own.close()
+
+    await asyncio.gather(*(asyncio.to_thread(enqueue_in_turn, *order) for order in ("ab", "ba")))
+
+    assert len(await small_app.jobs.list()) == 40
+
+
 @pytest.mark.parametrize("store", ["postgres", "sqlite"])
 async def test_a_worker_starts_the_job_soon_after_the_commit(
     store: str, request: pytest.FixtureRequest, file: Path

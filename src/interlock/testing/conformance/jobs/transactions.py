@@ -89,7 +89,7 @@ class TransactionConformance(JobSuite):
 
     async def test_a_job_of_a_callers_transaction_is_found_as_it_was_given(self, store_url: str) -> None:
         if store_url.startswith("memory"):
-            return
+            pytest.skip("the memory store has no database that a connection could lead to")
         async with self.job_driver(store_url) as b:
             uses = (pace(3, 10.5, "p"), slots(2, "s"))
             given: dict[str, Any] = {
