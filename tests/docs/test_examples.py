@@ -32,7 +32,7 @@ from interlock.telemetry.schedules import ScheduleMetrics
 from interlock.telemetry.web import WebMetrics
 
 ROOT = Path(__file__).parents[2]
-DOCS = sorted((ROOT / "docs").glob("*.md"))
+DOCS = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
 PAGES = [ROOT / "README.md", *DOCS]
 EVERY_PAGE = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 ALL_DOCS = "\n".join(page.read_text("utf-8") for page in DOCS)
