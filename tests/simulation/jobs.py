@@ -60,7 +60,12 @@ _PROFILES = {**PROFILES, "storm": replace(PROFILES["storm"], crashed_before=0.00
 _UNFINISHED = JobFilter(tuple(state for state in JobState if not state.final))
 
 
-def simulate(seed: int, **world_options: Any) -> Run:
+def simulate_shared(seed: int, **world_options: Any) -> Run:
+    """The same, with reservations under the limits of the jobs."""
+    return simulate(seed, reserving=True, **world_options)
+
+
+def simulate(seed: int, *, reserving: bool = False, **world_options: Any) -> Run:
     """Run the workload of a seed and judge it. Networks take turns."""
     profile = list(PROFILES)[seed % len(PROFILES)]
     world_options = {"max_seconds": 1000.0, "max_steps": 200_000, **world_options}
@@ -69,7 +74,7 @@ def simulate(seed: int, **world_options: Any) -> Run:
     chance = random.getstate()
     random.seed(f"interlock/{seed}/jitter")  # that of workers, which spread out by chance
     try:
-        world.run(JobScenario(world).main)
+        world.run(JobScenario(world, reserving=reserving).main)
     except SimulationError as error:
         failed = error
     finally:
@@ -130,9 +135,10 @@ _scenes: WeakKeyDictionary[Process, JobScenario] = WeakKeyDictionary()
 class JobScenario:
     """The processes of one run and what they do."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, reserving: bool = False) -> None:
         self.world = world
         self.random = world.random
+        self.reserving = reserving
         self.slots = self.random.choice((1, 1, 2))
         self.cooldown = self.random.choice((0.2, 0.5))
         self.pauses = random.Random(f"interlock/{world.seed}/pauses")
@@ -175,6 +181,8 @@ class JobScenario:
         await self._open(process)
         acts = [asyncio.create_task(self._enqueue(process, jobs)) for _ in range(self.random.choice((0, 1, 1, 2)))]
         acts += [asyncio.create_task(self._interfere(process)) for _ in range(self.random.choice((0, 0, 1)))]
+        if self.reserving:
+            acts += [asyncio.create_task(self._reserve(process)) for _ in range(self.random.choice((1, 2)))]
         if self.random.random() < 0.9:
             await self._work(process)
         await asyncio.gather(*acts)
@@ -183,6 +191,8 @@ class JobScenario:
         while True:
             try:
                 await process.jobs.open()
+                if self.reserving:
+                    await process.limits.open()
             except StoreUnavailableError:
                 await asyncio.sleep(0.5)
             else:
@@ -191,6 +201,9 @@ class JobScenario:
     async def _close(self, process: SimulatedProcess) -> None:
         with suppress(MisuseError):
             await process.jobs.close()
+        if self.reserving:
+            with suppress(MisuseError):
+                await process.limits.close()
 
     async def _work(self, process: SimulatedProcess) -> None:
         for _ in range(self.random.choice((1, 1, 2))):
@@ -276,6 +289,16 @@ class JobScenario:
             if self.random.random() < 0.2:
                 with suppress(InterlockError):
                     await self.random.choice(handles).result(wait=self.random.choice((0.1, 2.0)))
+
+    async def _reserve(self, process: SimulatedProcess) -> None:
+        """Start and finish reservations under the limits of the jobs."""
+        slots, cooldown = Slots("s", self.slots), Cooldown("c", self.cooldown)
+        for _ in range(self.random.choice((2, 4))):
+            await asyncio.sleep(self.random.random() * 0.3)
+            wanted = self.random.choice(([slots], [cooldown], [slots, cooldown]))
+            with suppress(InterlockError):
+                async with process.limits.acquire(*wanted, wait=self.random.choice((0.5, 2.0, 10.0))):
+                    await asyncio.sleep(self.random.random() * 0.3)
 
     def _call(self, job: Job[..., Any]) -> Any:
         lane = self.random.choice(_LANES)

@@ -77,6 +77,8 @@ class KeyStatus:
     """Returns the starts after a time and the planned starts of earlier reservations, sorted."""
     jobs_ahead: int = 0
     """The number of jobs that queued before it."""
+    nth_start: Callable[[int], int | None] = lambda _: None
+    """Returns the latest time of the start so many before the last one, if jobs have started."""
 
     def line(self, free: int) -> int:
         """Return how many are before it, given so many free slots.
@@ -117,7 +119,8 @@ def admit(keys: Sequence[KeyStatus], now: int, at: int | None, held_by: str, *, 
     differs = next((key.key for key in keys if len(key.quotas) > 1), "")
     new = at is None
     if at is None or (at <= now and not all(_in_pace(key, now) for key in keys)):
-        at, held_by = earliest_for_all((Pace(key.key, key.paces, key.times, key.jobs_ahead) for key in keys), now)
+        paces = (Pace(key.key, key.paces, key.times, key.jobs_ahead, key.nth_start) for key in keys)
+        at, held_by = earliest_for_all(paces, now)
     if at > now:
         turn = Turn(False, seconds(at), held_by, 0, seconds(at - now), differs)
         return Decision(False, at, WaitKind.TIME, held_by, turn, None, False)

@@ -39,6 +39,9 @@ class Pace(NamedTuple):
     """Returns the starts and planned starts after a time, sorted."""
     jobs_ahead: int = 0
     """How many jobs start before it."""
+    nth_start: Callable[[int], int | None] = lambda _: None
+    """Returns the latest time of the start so many before the last one. A job may start at any time until then, so it
+    counts from its fetch on until a period later."""
 
 
 def earliest_fit(times: Sequence[int], quota: Quota, at: int) -> int:
@@ -61,14 +64,14 @@ def earliest_fit(times: Sequence[int], quota: Quota, at: int) -> int:
 
 def earliest_for_all(paces: Iterable[Pace], at: int) -> tuple[int, str]:
     """Return the first time from ``at`` on that fits every pace, and the key that determined it, if any."""
-    wanted = [
-        (pace.key, quota, times)
-        for pace in paces
-        if pace.quotas
-        for times in [_with_jobs(pace, at)]
-        for quota in pace.quotas
-    ]
+    paces = [pace for pace in paces if pace.quotas]
     held_by = ""
+    for pace in paces:
+        for quota in pace.quotas:
+            last = pace.nth_start(quota.max_count)
+            if last is not None and last + quota.per > at:
+                at, held_by = last + quota.per, pace.key
+    wanted = [(pace.key, quota, times) for pace in paces for times in [_with_jobs(pace, at)] for quota in pace.quotas]
     moved = True
     while moved:
         moved = False

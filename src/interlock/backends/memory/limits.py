@@ -412,8 +412,14 @@ class MemoryLimits:
                     found.append(other.at)
             return sorted(found)
 
+        def nth_start(count: int) -> int | None:
+            found = sorted([*(start.at for start in key.starts), *job_starts])
+            return found[-count] if job_starts and len(found) >= count else None
+
         in_force = quotas_in_force(quotas, self.override(name))
-        return KeyStatus(name, in_force, started, ahead, key.free_since, ends_at, starts_after, times, jobs_ahead)
+        return KeyStatus(
+            name, in_force, started, ahead, key.free_since, ends_at, starts_after, times, jobs_ahead, nth_start
+        )
 
     def _live(self, key: _LimitState, now: int) -> Sequence[_Reservation]:
         """Return the live reservations on a key, in order. Dead ones are dropped in the order in which they died."""

@@ -74,8 +74,11 @@ class LimitRows:
         (jobs_ahead,) = self.one(sql.jobs_ahead, key=key, mark=mark)
         starts_after = partial(self._starts_after, key)
         times = partial(self._times, key, ticket)
+        nth_start = partial(self._nth_start, key)
         ends_at = math.inf if ends_at is None else ends_at
-        status = KeyStatus(key, quotas, started, ahead, free_since or 0, ends_at, starts_after, times, jobs_ahead)
+        status = KeyStatus(
+            key, quotas, started, ahead, free_since or 0, ends_at, starts_after, times, jobs_ahead, nth_start
+        )
         return status, live
 
     def override(self, key: str) -> Quota | None:
@@ -142,6 +145,10 @@ class LimitRows:
 
     def _starts_after(self, key: str, at: int) -> int:
         return int(self.one(sql.starts_after, key=key, after=at)[0])
+
+    def _nth_start(self, key: str, count: int) -> int | None:
+        found = self.one(sql.nth_start, key=key, before=count - 1)
+        return None if found is None else int(found[0])
 
     def _times(self, key: str, ticket: int, after: int) -> list[int]:
         return [at for (at,) in self.all(sql.start_times, key=key, ticket=ticket, after=after)]

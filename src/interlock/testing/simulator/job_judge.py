@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from interlock.ports.job_hooks import decode_hooks
 from interlock.ports.jobs import MAX_CRASHES, FetchResult, JobState, NewJob, OnFailure, Outcome
+from interlock.ports.limits import Turn
 from interlock.testing.simulator.checker import Verdict
+from interlock.testing.simulator.events import LimitAsked, LimitFinished
 from interlock.testing.simulator.history import Odd
 from interlock.testing.simulator.job_events import (
     EnqueueEnded,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock.ports.jobs import Acknowledgement, FetchedJob
+    from interlock.ports.limits import Plan, Use
     from interlock.testing.simulator.history import Event
 
 __all__ = ["check_jobs"]
@@ -97,7 +100,9 @@ class _Check:
         self._jobs: dict[int, _Job] = {}
         self._promised: dict[int, float] = {}
         self._lanes: dict[str, list[_Job]] = {}
-        self._starts: dict[str, list[tuple[float, int]]] = {}
+        self._starts: dict[str, list[tuple[float, int | str]]] = {}
+        self._reserved: dict[str, Plan] = {}
+        """Reservations that have started and not finished, by owner. Those of ended sessions no longer count."""
         self._resisted: set[tuple[int, int]] = set()
         self._paused: set[str] = set()
         self._asked: dict[tuple[int, int], int] = {}
@@ -144,6 +149,12 @@ class _Check:
                 self._ran(event)
             case JobsLeft():
                 self._left(event)
+            case LimitAsked(_, _, plan, Turn(started=True)):
+                if plan.owner not in self._reserved:
+                    self._reserved[plan.owner] = plan
+                    self._check_limits(plan.uses, plan.owner)
+            case LimitFinished():
+                self._reserved.pop(event.owner, None)
             case Odd():
                 self._broken("odd", f"{event.process}: {event.what}")
             case _:
@@ -184,7 +195,7 @@ class _Check:
                 self._broken("fence", f"job {got.id} got fence {got.fence} after {job.fetches[-1].fence}")
             self._check_lane(job, lanes, given)
             job.fetches.append(_Fetch(session, process, got.fence, fetch_number, self._now))
-            self._check_limits(job, got)
+            self._check_limits(job.new.uses, got.id)
             given.add(got.id)
             if got.lane:
                 lanes[got.lane] = got.id
@@ -208,11 +219,12 @@ class _Check:
             if before and other.new.id not in given:
                 self._broken("order", f"job {job.new.id} was given before job {other.new.id} of its lane")
 
-    def _check_limits(self, job: _Job, got: FetchedJob) -> None:
-        for use in job.new.uses:
+    def _check_limits(self, uses: Sequence[Use], who: int | str) -> None:
+        """Check a start of a job or a reservation: both count under one key."""
+        for use in uses:
             if use.per:
                 times = self._starts.setdefault(use.key, [])
-                times.append((self._now, got.id))
+                times.append((self._now, who))
                 recent = [at for at, _ in times if at > self._now - use.per + _SLACK]
                 if len(recent) > use.max_count:
                     self._broken("limits", f"{len(recent)} starts within {use.per} s of {use.key}")
@@ -222,8 +234,14 @@ class _Check:
                     for one in self._jobs.values()
                     if one.fetch is not None and any(other.key == use.key for other in one.new.uses)
                 ]
-                if len(held) > use.max_count:
-                    self._broken("limits", f"{len(held)} have slots of {use.key}, which has {use.max_count}")
+                reserved = [
+                    plan
+                    for plan in self._reserved.values()
+                    if self._sessions.ends_at(plan.session) > self._now and any(one.key == use.key for one in plan.uses)
+                ]
+                taken = len(held) + len(reserved)
+                if taken > use.max_count:
+                    self._broken("limits", f"{taken} have slots of {use.key}, which has {use.max_count}")
 
     def _acknowledged(self, acknowledgement: Acknowledgement, accepted: bool) -> None:
         job = self._jobs.get(acknowledgement.id)

@@ -154,6 +154,7 @@ class LimitQueries(Queries, package=_PACKAGE, files=("limits", "limit_views")):
     jobs_ahead: str
     place: str
     start_times: str
+    nth_start: str
     add_start: str
     starts_after: str
     delete_old_starts: str

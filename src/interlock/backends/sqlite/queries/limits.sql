@@ -182,6 +182,18 @@ where u.namespace = :namespace and u.key = :key and u.ticket < :ticket
   and not r.started and r.at > :after and :now_us <= max(r.last_asked, r.at) + :stale
 order by at
 
+-- name: nth_start
+-- Read the latest time of the start so many before the last one, those of jobs included; nothing if no job has started.
+select at
+from (
+    select at from interlock_limit_start where namespace = :namespace and key = :key
+    union all
+    select at from interlock_job_limit_start where namespace = :namespace and key = :key
+)
+where exists (select 1 from interlock_job_limit_start where namespace = :namespace and key = :key)
+order by at desc
+limit 1 offset :before
+
 -- name: add_start
 -- Record a start that counts against a rate or cooldown.
 insert into interlock_limit_start

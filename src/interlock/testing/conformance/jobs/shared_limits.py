@@ -296,6 +296,17 @@ class SharedLimitConformance(JobSuite):
 
             await r.started("b1", pace(1, 90))
 
+    async def test_a_job_counts_from_its_fetch_until_it_must_have_started(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await b.add(uses=(pace(1, 2),))
+            await b.done(await b.one(start_within=10.0))
+            began = b.now
+            await b.let_pass(0.5)
+            turn = await r.waits("b1", pace(1, 2))
+            assert turn.at == near(began + 12, 0.01), "it may start until 10 s after its fetch"
+            await b.let_pass(5)
+            await r.waits("c1", pace(1, 2))
+
     async def test_a_job_that_was_returned_unstarted_does_not_count(self, store_url: str) -> None:
         async with self.both(store_url) as (b, r):
             await b.add(uses=(pace(1, 90),))

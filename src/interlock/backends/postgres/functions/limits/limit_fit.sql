@@ -1,6 +1,6 @@
 -- The first time from p_at on at which a start does not exceed p_most starts of a key within p_per, counting past
 -- starts, those planned by reservations with a smaller ticket than p_ticket, and p_jobs jobs that start before it, each as
--- early as it fits.
+-- early as it fits. A job may start at any time until that of its start, so it counts from its fetch on.
 create or replace function interlock.limit_fit(
     p_namespace text, p_key text, p_most integer, p_per bigint, p_at bigint, p_ticket bigint, p_jobs integer,
     p_now timestamptz, p_fresh bigint
@@ -10,7 +10,16 @@ as $$
 declare
     times bigint[];
     fit bigint;
+    last bigint;
 begin
+    if exists (select from interlock.job_limit_start s where s.namespace = p_namespace and s.key = p_key and s.at > p_at) then
+        select s.at into last from (
+            select s.at from interlock.job_limit_start s where s.namespace = p_namespace and s.key = p_key
+            union all
+            select s.at from interlock.limit_start s where s.namespace = p_namespace and s.key = p_key
+        ) s order by s.at desc offset p_most - 1 limit 1;
+        p_at := greatest(p_at, last + p_per);
+    end if;
     select array_agg(t.at order by t.at) into times
     from (
         select s.at from interlock.limit_start s
