@@ -114,6 +114,11 @@ class JobOptions:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> JobOptions:
         """The options of a definition."""
+        for option in ("after", "if_failed"):
+            if option in given:
+                raise MisuseError(
+                    f"{option} was given for a definition.", remedy=f"Pass it with a call: job.options({option}=…)."
+                )
         return cls().having(given)
 
     def changed(self, name: str, parameters: tuple[str, ...] | None, changes: Mapping[str, Any]) -> JobOptions:

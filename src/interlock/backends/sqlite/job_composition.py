@@ -41,8 +41,9 @@ def continue_waiting(rows: JobRows) -> bool:
     signals = rows.all(sql.after_signals, limit=_MAX_SIGNALS)
     budget = _MAX_CONTINUED
     touched: list[int] = []
-    for needs, unfinished in signals:
-        if unfinished:
+    for (needs,) in signals:
+        # It may have been cancelled by an earlier step of this loop.
+        if rows.one(sql.is_unfinished, id=needs):
             rows.run(sql.delete_after_signal, needs=needs)
             continue
         waiting = _end_of(rows, needs, budget)

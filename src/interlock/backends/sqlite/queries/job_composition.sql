@@ -58,11 +58,12 @@ where exists (select 1 from interlock_job_after a where a.needs = e.value)
 on conflict do nothing
 
 -- name: after_signals
--- Select some jobs that have been signalled, and whether each is unfinished.
-select s.needs, exists (select 1 from interlock_job j where j.id = s.needs)
-from interlock_job_after_signal s
-where s.namespace = :namespace
-limit :limit
+-- Select some jobs that have been signaled.
+select needs from interlock_job_after_signal where namespace = :namespace limit :limit
+
+-- name: is_unfinished
+-- Check whether a job is unfinished.
+select 1 from interlock_job where id = :id
 
 -- name: delete_after_signal
 -- Forget a signal.

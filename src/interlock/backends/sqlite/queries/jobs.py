@@ -60,6 +60,7 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     any_after: str
     signal_ends: str
     after_signals: str
+    is_unfinished: str
     delete_after_signal: str
     needed_state: str
     waiting_jobs: str

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
 
 from interlock.errors import KeyConflictError, NotFoundError
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import IfFailed, JobState, OnFailure, Outcome
+from interlock.ports.jobs import IfFailed, JobState, NewJob, OnFailure, Outcome
 from interlock.testing.conformance.driver import ANN
-from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, near, new_job, pace, slots
+from interlock.testing.conformance.jobs.driver import JobDriver, near, new_job, pace, slots
+from interlock.testing.conformance.jobs.races import HandsSuite
 
 __all__ = ["ComposingConformance"]
 
@@ -28,7 +30,7 @@ async def waiting(b: JobDriver, *after: int, **changes: Any) -> int:
     return await b.add(after=after, **changes)
 
 
-class ComposingConformance(JobSuite):
+class ComposingConformance(HandsSuite):
     """Jobs that depend on each other and on time."""
 
     # -- keys ------------------------------------------------------------------------------------------------------
@@ -142,6 +144,13 @@ class ComposingConformance(JobSuite):
 
             assert len({one for (one,) in found}) == 1
             assert await b.ids() == found[0]
+
+    async def test_one_of_several_processes_with_one_key_creates_the_job(self, store_url: str) -> None:
+        async with self.hands(store_url) as hands:
+            for key in ("x", "y"):
+                found = await asyncio.gather(*(enqueue(hand, key=key) for _ in range(7) for hand in hands))
+                assert len({one for (one,) in found}) == 1
+            assert len(await hands[0].ids()) == 2
 
     async def test_rescue_and_retry_do_not_look_at_keys(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
@@ -352,6 +361,49 @@ class ComposingConformance(JobSuite):
 
             assert sorted(found) == sorted(many)
             assert await b.fetch() == []
+
+    @pytest.mark.parametrize("seed", [1, 2])
+    async def test_a_graph_of_jobs_ends_as_its_edges_say(self, store_url: str, seed: int) -> None:
+        random = Random(seed)
+        async with self.hands(store_url) as hands:
+            ids = list(await hands[0].jobs.ids(60))
+            jobs: list[NewJob] = []
+            expected: dict[int, JobState] = {}
+            needed: dict[int, tuple[int, ...]] = {}
+            for number, job_id in enumerate(ids):
+                before = ids[max(0, number - 10) : number]
+                after = tuple(random.sample(before, min(len(before), random.choice((0, 0, 1, 2, 3)))))
+                if_failed = random.choice((IfFailed.CANCEL, IfFailed.CANCEL, IfFailed.RUN))
+                lane = random.choice(("", "l", "m"))
+                jobs.append(new_job(job_id, after=after, if_failed=if_failed, lane=lane))
+                needed[job_id] = after
+                if if_failed is IfFailed.CANCEL and any(expected[one] is not JobState.DONE for one in after):
+                    expected[job_id] = JobState.CANCELLED
+                else:
+                    expected[job_id] = JobState.FAILED if random.random() < 0.15 else JobState.DONE
+            runs = {job_id for job_id, state in expected.items() if state is not JobState.CANCELLED}
+            ended: set[int] = set()
+
+            async def add() -> None:
+                for job in jobs:
+                    await hands[0].jobs.enqueue([job])
+                    await asyncio.sleep(0)
+
+            async def work(hand: JobDriver, session: str) -> None:
+                for _ in range(3000):
+                    if ended >= runs:
+                        return
+                    for job in await hand.fetch(session, 3):
+                        assert expected[job.id] is not JobState.CANCELLED
+                        assert {one for one in needed[job.id] if one in runs} <= ended
+                        ended.add(job.id)
+                        await hand.end(job, Outcome.DONE if expected[job.id] is JobState.DONE else Outcome.FAILED)
+                    await asyncio.sleep(0.001)
+
+            await asyncio.gather(add(), *(work(hand, f"s{number}") for number, hand in enumerate(hands)))
+            await hands[0].every()
+            assert ended == runs
+            assert dict(zip(ids, await hands[0].states(*ids), strict=True)) == expected
 
     async def test_a_blocked_job_is_listed_and_counted_and_says_what_it_waits_for(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:

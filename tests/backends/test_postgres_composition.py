@@ -1,0 +1,137 @@
+"""Keys and waiting jobs on PostgreSQL: transactions that are open at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from interlock.deadlocks import is_deadlock_error
+from interlock.ports.jobs import JobState
+from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+AFTER = "select interlock.enqueue('n', p_queue => 'q', p_after => array[$1::bigint])"
+KEYED = "select interlock.enqueue('n', p_queue => 'q', p_key => $1)"
+
+
+@asynccontextmanager
+async def opened(url: str, connections: int = 2) -> AsyncIterator[tuple[JobDriver, list[Any]]]:
+    async with JobSuite().job_driver(url, namespace="default") as driver:
+        others = [await asyncpg.connect(url) for _ in range(connections)]
+        try:
+            yield driver, others
+        finally:
+            for other in others:
+                await other.close()
+
+
+async def test_an_end_and_an_enqueue_that_is_not_committed_do_not_miss_each_other(interlock_postgres_url: str) -> None:
+    async with opened(interlock_postgres_url) as (b, (mine, _)):
+        first = await b.add()
+        job = await b.one()
+        async with mine.transaction():
+            waiting = await mine.fetchval(AFTER, first)
+            await b.done(job)  # it cannot see who waits
+            assert await b.fetch() == []
+        assert await b.state(waiting) is JobState.BLOCKED
+
+        assert await b.ids() == [waiting]
+
+
+async def test_an_enqueue_while_an_end_is_not_committed_does_not_miss_it(interlock_postgres_url: str) -> None:
+    async with opened(interlock_postgres_url) as (b, (mine, _)):
+        first = await b.add()
+        job = await b.one()
+        async with mine.transaction():
+            await mine.execute(
+                "select interlock.job_acknowledge('default', 'a', row(array[$1::bigint], array[$2::bigint],"
+                " null, array[0.0::float8], null, null, null, null, null)::interlock.acknowledgements, 3, null)",
+                job.id,
+                job.fence,
+            )
+            waiting = await b.add(after=(first,))  # the other has looked for those that wait already
+            assert (await b.batch()).recheck_in < 1  # the signal stays
+        assert await b.ids() == [waiting]
+
+
+async def test_an_enqueue_waits_for_no_other_but_for_one_with_its_key(interlock_postgres_url: str) -> None:
+    async with opened(interlock_postgres_url) as (b, (mine, other)):
+        first = await b.add()
+        async with mine.transaction():
+            taken = await mine.fetchval(KEYED, "k")
+            await mine.fetchval(AFTER, first)
+            await asyncio.wait_for(other.fetchval(AFTER, first), 5)
+            await asyncio.wait_for(other.fetchval(KEYED, "another"), 5)
+            same = asyncio.ensure_future(other.fetchval(KEYED, "k"))
+            await asyncio.sleep(0.05)
+            assert not same.done()
+        assert await asyncio.wait_for(same, 5) == taken
+
+
+async def test_a_key_of_a_transaction_that_was_rolled_back_is_free(interlock_postgres_url: str) -> None:
+    async with opened(interlock_postgres_url) as (b, (mine, other)):
+        transaction = mine.transaction()
+        await transaction.start()
+        await mine.fetchval(KEYED, "k")
+        same = asyncio.ensure_future(other.fetchval(KEYED, "k"))
+        await asyncio.sleep(0.05)
+        await transaction.rollback()
+
+        assert await b.ids() == [await asyncio.wait_for(same, 5)]
+
+
+async def test_keys_in_opposite_order_give_an_error_that_can_be_retried(interlock_postgres_url: str) -> None:
+    async with opened(interlock_postgres_url) as (b, connections):
+
+        async def take(connection: Any, first: str, second: str) -> None:
+            async with connection.transaction():
+                await connection.execute("set local deadlock_timeout = '100ms'")
+                await connection.fetchval(KEYED, first)
+                await asyncio.sleep(0.1)
+                await connection.fetchval(KEYED, second)
+
+        mine, other = connections
+        results = await asyncio.gather(take(mine, "a", "b"), take(other, "b", "a"), return_exceptions=True)
+        errors = [result for result in results if result is not None]
+
+        assert len(errors) == 1
+        assert isinstance(errors[0], Exception)
+        assert is_deadlock_error(errors[0])
+        assert len(await b.ids()) == 2
+
+
+async def test_calls_with_the_same_keys_in_opposite_order_do_not_deadlock(interlock_postgres_url: str) -> None:
+    many = "select interlock.enqueue_many((select json_agg(json_build_object('name', 'n', 'queue', 'q', 'key', k::text)"
+    up = f"{many} order by k) from generate_series(1, 200) k))"
+    down = f"{many} order by k desc) from generate_series(1, 200) k))"
+    async with opened(interlock_postgres_url) as (b, (mine, other)):
+        for _ in range(3):
+            first, second = await asyncio.gather(mine.fetchval(up), other.fetchval(down))
+            assert first == second[::-1]
+        assert len(await b.ids(limit=1000)) == 200
+
+
+@pytest.mark.full
+async def test_ten_thousand_that_wait_do_not_make_an_end_slow(interlock_postgres_url: str) -> None:
+    async with opened(interlock_postgres_url, 0) as (b, _):
+        first = await b.add()
+        for _ in range(10):
+            await b.add_many(1000, after=(first,))
+        job = await b.one()
+        began = time.perf_counter()
+        await b.done(job)
+        took = time.perf_counter() - began
+        found = 0
+        while jobs := await b.fetch(limit=1000):
+            found += len(jobs)
+            await b.done(*jobs)
+
+        assert found == 10_000
+        assert took < 1.0
