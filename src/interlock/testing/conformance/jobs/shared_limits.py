@@ -283,6 +283,31 @@ class SharedLimitConformance(JobSuite):
 
             assert await b.ids() == [job]
 
+    async def test_no_reservation_starts_before_a_job_that_may_still_start(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            await b.add(uses=(pace(1, 2),))
+            await b.one(start_within=5.0)  # it may start at once, or in five seconds
+
+            turn = await r.waits("b1", pace(1, 2))
+            assert turn.at == near(b.now + 7)
+            await b.let_pass(6.9)
+            await r.waits("b1", pace(1, 2))
+            await b.let_pass(0.2)
+            await r.started("b1", pace(1, 2))
+
+    async def test_a_job_that_may_still_start_counts_together_with_earlier_starts(self, store_url: str) -> None:
+        async with self.both(store_url) as (b, r):
+            first = await r.started("b1", pace(2, 2))
+            await b.add(uses=(pace(2, 2),))
+            await b.one(start_within=5.0)
+
+            turn = await r.waits("b2", pace(2, 2))
+            assert turn.at == near((first.at or 0) + 2)
+            await b.let_pass(2)
+            second = await r.started("b2", pace(2, 2))
+            turn = await r.waits("b3", pace(2, 2))
+            assert turn.at == near((second.at or 0) + 2), "the job still counts"
+
     async def test_a_job_starts_the_cooldown_of_reservations(self, store_url: str) -> None:
         async with self.both(store_url) as (b, r):
             await b.add(uses=(pace(1, 90),))
