@@ -489,7 +489,7 @@ def _await_end(threads: list[threading.Thread]) -> None:
 def _before_fork() -> None:
     # An import lock that another thread holds during the fork is never released in the child, so nothing that a call
     # or the child needs may be imported only then.
-    import ctypes  # noqa: F401 - for keep_forever
+    import ctypes  # noqa: F401 - for keep_forever  # pyright: ignore[reportUnusedImport]
 
     barred: list[Portal] = []
     _forking.portals = barred
