@@ -9,12 +9,15 @@ from interlock.ports.job_views import Need
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from interlock.ports.jobs import NewJob
 
 __all__ = [
     "KEY_CONFLICT_REMEDY",
     "MAX_NEEDS",
     "UNKNOWN_NEED_REMEDY",
+    "any_keys",
     "failed_need",
     "key_conflict",
     "read_needs",
@@ -28,6 +31,12 @@ UNKNOWN_NEED_REMEDY = (
 MAX_NEEDS = 5
 """How many of the jobs that another one waits for a situation names."""
 _MAX_ERROR = 500
+
+
+def any_keys(jobs: Sequence[NewJob]) -> bool:
+    """Return whether any job has a key. Jobs that are created when they are read know it without being read."""
+    known: bool | None = getattr(jobs, "keyed", None)
+    return any(job.key for job in jobs) if known is None else known
 
 
 def key_conflict(name: str, key: str, holder: int) -> KeyConflictError:

@@ -97,6 +97,11 @@ class NewJobs(Sequence[NewJob]):
         self._ids = ids
         self._cause = cause
 
+    @property
+    def keyed(self) -> bool:
+        """Whether any of them has a key."""
+        return any(call.key for call in self._calls)
+
     def __len__(self) -> int:
         return len(self._calls)
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.backends.composition import KEY_CONFLICT_REMEDY, UNKNOWN_NEED_REMEDY, unknown_need
+from interlock.backends.composition import KEY_CONFLICT_REMEDY, UNKNOWN_NEED_REMEDY, any_keys, unknown_need
 from interlock.backends.job_codes import IF_FAILED_CODES, ON_FAILURE_CODES
 from interlock.backends.pacing import micros
 from interlock.backends.postgres.batching import new_batcher
@@ -76,7 +76,7 @@ class JobEnqueue:
         """
         if not jobs:
             return {}
-        if any(job.key for job in jobs):
+        if any_keys(jobs):
             return await self._enqueue_keyed(jobs, again=again)
         batcher = self._batcher if len(jobs) <= _BULK else self._bulk_batcher
         await batcher.submit(Entry(jobs, again), alone=again)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.composition import unknown_need
+from interlock.backends.composition import any_keys, unknown_need
 from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_keys import take_keys
 from interlock.backends.sqlite.job_limit_json import encode_limits, fetch_class_for
@@ -32,10 +32,10 @@ def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool, strict: bool 
         known = {id for (id,) in rows.all(sql.known_ids if again else sql.resubmitted, ids=ids)}  # noqa: A001
         if again:
             rows.each(sql.add_resubmitted, [(job.id, now) for job in jobs])
-        if any(job.key for job in jobs):
+        if any_keys(jobs):
             held = take_keys(rows, [job for job in jobs if job.id not in known], strict=strict)
         jobs = [job for job in jobs if job.id not in known and job.id not in held]
-    elif any(job.key for job in jobs):
+    elif any_keys(jobs):
         held = take_keys(rows, jobs, strict=strict)
         jobs = [job for job in jobs if job.id not in held]
     places = _places(rows, jobs)
