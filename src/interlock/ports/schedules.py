@@ -181,6 +181,7 @@ class ScheduleEdit(NamedTuple):
     """Otherwise it is paused."""
     anchor_at: float
     next_at: float | None
+    """Not used if an unpaused schedule keeps its timing: its next time may be due, or have been fired just now."""
     attribution: Attribution
     id: str
     """Identifies the edit, so that repeating it is safe."""
@@ -223,7 +224,7 @@ class Declaration(NamedTuple):
     anchor_at: float
     """A time on its grid, if it is new or replaces another one."""
     next_at: float | None
-    """In the same case."""
+    """In the same case, and not used if an unpaused schedule keeps its timing; see :class:`ScheduleEdit`."""
 
 
 class DueSchedules(NamedTuple):

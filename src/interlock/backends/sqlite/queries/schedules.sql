@@ -34,7 +34,7 @@ order by s.next_at limit :limit
 select version, origin, edit, declaration, replaced from interlock_schedule where namespace = :namespace and name = :name
 
 -- name: save
--- Create or replace a schedule.
+-- Create or replace a schedule. If the timing stays, so does the next time: it may be due, or have been fired just now.
 insert into interlock_schedule (
     namespace, name, version, origin, state, job, arguments, cron, every, timezone, misfire, grace, overlap, jitter,
     template, anchor_at, next_at, created_at, updated_at, updated_by, state_at, state_by, state_reason, declaration,
@@ -46,7 +46,13 @@ on conflict (namespace, name) do update set
     version = excluded.version, origin = excluded.origin, job = excluded.job, arguments = excluded.arguments,
     cron = excluded.cron, every = excluded.every, timezone = excluded.timezone, misfire = excluded.misfire,
     grace = excluded.grace, overlap = excluded.overlap, jitter = excluded.jitter, template = excluded.template,
-    anchor_at = excluded.anchor_at, next_at = excluded.next_at, updated_at = excluded.updated_at,
+    anchor_at = excluded.anchor_at,
+    next_at = case
+        when state <> 'paused' and (cron, every, timezone) = (excluded.cron, excluded.every, excluded.timezone)
+        then coalesce(next_at, excluded.next_at)
+        else excluded.next_at
+    end,
+    updated_at = excluded.updated_at,
     updated_by = excluded.updated_by, declaration = excluded.declaration, replaced = excluded.replaced,
     edit = excluded.edit, reported = 0,
     state_at = case when excluded.state = state then state_at else excluded.state_at end,

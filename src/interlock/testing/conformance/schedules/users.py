@@ -12,7 +12,7 @@ import pytest
 from interlock.errors import ConcurrencyConflictError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.jobs.current import CurrentJob
 from interlock.ports.journal import Attribution
-from interlock.ports.schedules import Edited, FiringOutcome, ScheduleEdit, ScheduleState
+from interlock.ports.schedules import Edited, FiringOutcome, ScheduleConflict, ScheduleEdit, ScheduleState
 from interlock.schedules.scheduler import MAX_CATCH_UP
 from interlock.testing.conformance.jobs.driver import near
 from interlock.testing.conformance.schedules.lab import Lab, Process, ScheduleSuite
@@ -253,6 +253,35 @@ class SchedulesConformance(ScheduleSuite):
             assert third.next_at is not None
             assert third.next_at.timestamp() == near(b.driver.now + 90)
 
+    async def test_an_edit_that_leaves_the_times_does_not_lose_one_that_is_due(self, store_url: str) -> None:
+        async with self.lab(store_url) as b:
+            process = b.process().open()
+            first = await _save(process)
+            await b.passes(60)
+            await _save(process, arguments={"count": 2}, version=first.version)
+            await process.fire()
+
+            assert [firing.at for firing in await process.schedules.firings("s")] == [first.next_at]
+
+    async def test_a_firing_during_an_edit_that_leaves_the_times_is_not_repeated(
+        self, store_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with self.lab(store_url) as b:
+            process, save = b.process().open(), b.schedules.save
+            first = await _save(process, overlap="queue")
+            await b.passes(59)
+
+            async def fire_first(edit: ScheduleEdit) -> Edited | ScheduleConflict:
+                await b.passes(2)
+                await process.fire()
+                return await save(edit)
+
+            monkeypatch.setattr(b.schedules, "save", fire_first)
+            await _save(process, overlap="queue", arguments={"count": 2}, version=first.version)
+            await process.fire()
+
+            assert [firing.at for firing in await process.schedules.firings("s")] == [first.next_at]
+
     async def test_an_invalid_schedule_is_refused_and_nothing_is_stored(self, store_url: str) -> None:
         async with self.lab(store_url) as b:
             process = b.process().open()
@@ -404,6 +433,26 @@ class SchedulesConformance(ScheduleSuite):
 
             assert (await old.schedules.get("tick")).every == 30
             assert len(await b.enqueued("tick")) == 10
+
+    async def test_a_deploy_that_leaves_the_times_does_not_lose_those_that_passed_meanwhile(
+        self, store_url: str
+    ) -> None:
+        async with self.lab(store_url) as b:
+            old, new = Process(b.driver, "a"), Process(b.driver, "b")
+            for process, priority in ((old, 0), (new, 5)):
+
+                @process.schedules.every(30, misfire="catch_up", priority=priority)
+                async def tick() -> None:
+                    """Do nothing."""
+
+                process.open()
+            await old.scheduler.declare()
+            await b.passes(65)
+            await new.scheduler.declare()
+            await new.fire()
+
+            schedule = await new.schedules.get("tick")
+            assert (schedule.fired, len(await b.enqueued("tick"))) == (2, 2)
 
     async def test_a_schedule_that_was_removed_from_the_code_stays_listed_and_does_not_fire(
         self, store_url: str

@@ -1,5 +1,6 @@
 -- Create or replace a schedule, which the caller has locked if it exists; return it. p_definition has the columns of a
--- definition by name. The state changes only if it is another one.
+-- definition by name. The state changes only if it is another one. If the timing stays, so does the next time: it may be due,
+-- or have been fired just now.
 -- planner: caller
 create or replace function interlock.schedule_write(
     p_namespace text, p_name text, p_origin text, p_state text, p_definition jsonb, p_anchor bigint, p_next bigint,
@@ -22,7 +23,14 @@ as $$
         version = excluded.version, origin = excluded.origin, job = excluded.job, arguments = excluded.arguments,
         cron = excluded.cron, every = excluded.every, timezone = excluded.timezone, misfire = excluded.misfire,
         grace = excluded.grace, overlap = excluded.overlap, jitter = excluded.jitter, template = excluded.template,
-        anchor_at = excluded.anchor_at, next_at = excluded.next_at, updated_at = excluded.updated_at,
+        anchor_at = excluded.anchor_at,
+        next_at = case
+            when s.state <> 'paused'
+                and (s.cron, s.every, s.timezone) = (excluded.cron, excluded.every, excluded.timezone)
+            then coalesce(s.next_at, excluded.next_at)
+            else excluded.next_at
+        end,
+        updated_at = excluded.updated_at,
         updated_by = excluded.updated_by, declaration = excluded.declaration, replaced = excluded.replaced,
         edit = excluded.edit, reported = false, state = excluded.state,
         state_at = case when excluded.state = s.state then s.state_at else excluded.state_at end,
