@@ -468,6 +468,23 @@ class ComposingConformance(HandsSuite):
             assert expired[1] in [job.id for job in await b.every()]
             assert await b.state(after) is JobState.FETCHED
 
+    async def test_it_ends_in_a_paused_queue_too_whose_workers_serve_no_other(self, store_url: str) -> None:
+        async with self.job_driver(store_url) as b:
+            await b.add()
+            first = await b.one("b")
+            waits = await waiting(b, first.id, queue="other")
+            paused = await b.add(expires=5.0)
+            await b.jobs.pause("q", ANN)
+            batch = await b.batch()
+            assert batch.jobs == []
+            assert 0 < batch.recheck_in <= 5
+            await b.done(first)
+            await b.let_pass(6)
+
+            assert await b.fetch() == []
+            assert await b.state(paused) is JobState.EXPIRED
+            assert await b.state(waits) is JobState.READY
+
     async def test_an_expired_head_does_not_block_its_lane(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
             head = await b.add(lane="l", expires=5.0, on_failure=OnFailure.PARK)

@@ -41,14 +41,11 @@ begin
         return;
     end if;
     if exists (select from interlock.queue_pause q where q.namespace = p_namespace) then
+        -- Even if no pool is left: jobs expire in paused queues too, and others may wait for jobs that have ended.
         paused := array(select q.pool from interlock.queue_pause q where q.pool = any (p_pools));
         select coalesce(array_agg(u.pool order by u.n), '{}'), coalesce(array_agg(u.start order by u.n), '{}')
         into request.pools, scan_starts
         from unnest(p_pools, p_scan_from) with ordinality as u (pool, start, n) where u.pool <> all (paused);
-        if cardinality(request.pools) = 0 then
-            scan_from := p_scan_from;
-            return;
-        end if;
     end if;
     ready := interlock.job_fetch_prepare(request, state, scan_starts);
     scanned := interlock.job_fetch_scan(request, ready.state, ready.scan_from);
