@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from interlock.deadlocks import is_deadlock_error
-from interlock.ports.jobs import JobState
+from interlock.ports.jobs import JobState, Outcome
 from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite
 
 if TYPE_CHECKING:
@@ -116,6 +116,26 @@ async def test_calls_with_the_same_keys_in_opposite_order_do_not_deadlock(interl
             first, second = await asyncio.gather(mine.fetchval(up), other.fetchval(down))
             assert first == second[::-1]
         assert len(await b.ids(limit=1000)) == 200
+
+
+async def test_a_fetch_that_cancels_waiting_jobs_waits_for_no_session_that_begins_to_watch_them(
+    interlock_postgres_url: str,
+) -> None:
+    async with opened(interlock_postgres_url) as (b, (mine, _)):
+        needed = await b.add_many(2)
+        jobs = await b.fetch()
+        low, high = await b.add(after=(needed[1],)), await b.add(after=(needed[0],))
+        for job in jobs:
+            await b.end(job, Outcome.FAILED)
+        async with mine.transaction():
+            # It holds one of the jobs and asks for the other, in the order of their IDs.
+            await mine.fetchval("select interlock.job_watch_end('default', 'other', array[$1::bigint])", low)
+            batch = await asyncio.wait_for(b.batch(), 5)
+            assert batch.recheck_in < 1
+            assert await b.states(low, high) == [JobState.BLOCKED, JobState.CANCELLED]
+        await b.fetch()
+
+        assert await b.state(low) is JobState.CANCELLED
 
 
 @pytest.mark.full

@@ -19,6 +19,7 @@ declare
     touched bigint[] := '{}';
     waiting bigint[];
     free bigint[];
+    locked bigint[];
     budget integer := p_max;
 begin
     unfinished := false;
@@ -73,6 +74,16 @@ begin
                 select a.id from interlock.job_after a
                 where a.needs = need.id and a.id = any (waiting) and a.if_failed = interlock.if_failed_cancel()
                 order by a.id);
+            -- A session that begins to watch some of them locks them in another order, so it is not waited for.
+            locked := array(
+                select j.id from interlock.job j where j.id = any (free) order by j.id for update skip locked);
+            locked := array(
+                select j.id from interlock.job j where j.id = any (free) and j.id <> all (locked));
+            if locked <> '{}' then
+                left_over := left_over || need.id;
+                free := array(select u.id from unnest(free) as u (id) where u.id <> all (locked));
+                waiting := array(select u.id from unnest(waiting) as u (id) where u.id <> all (locked));
+            end if;
             if free <> '{}' then
                 delete from interlock.job_after a where a.id = any (free);
                 perform interlock.job_end(
