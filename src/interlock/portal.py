@@ -437,7 +437,16 @@ def _close_at_exit() -> None:
     if multiprocessing is not None and multiprocessing.parent_process() is not None:
         from multiprocessing.util import Finalize
 
-        Finalize(None, _exit, exitpriority=100)  # its processes end without calling what is registered with atexit
+        Finalize(None, _end_child, exitpriority=-1000)  # its processes do not call what is registered with atexit
+
+
+def _end_child() -> None:
+    """Close every app at the end of a process of multiprocessing, after the calls of its threads.
+
+    It waits for threads only after the finalizers, of which this is the last. They would wait for a closed app forever.
+    """
+    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - what multiprocessing itself calls next
+    _exit()
 
 
 def _exit() -> None:

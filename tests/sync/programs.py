@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any
 
 from interlock import App
@@ -131,6 +132,29 @@ def exit() -> None:  # noqa: A001
 
 def exit_early() -> None:
     """End with what was registered before the first call."""
+
+
+def end_child() -> None:
+    """End a process of multiprocessing while a thread of it makes calls. It waits for such threads at its end."""
+
+    def in_process() -> None:
+        count.enqueue_sync(0)
+        ending = threading.Event()
+
+        def goes_on() -> None:
+            ending.wait()
+            for number in range(1, 30):
+                count.enqueue_sync(number)
+
+        Finalize(None, ending.set, exitpriority=0)
+        threading.Thread(target=goes_on).start()
+
+    child = multiprocessing.get_context("fork").Process(target=in_process)
+    child.start()
+    child.join(30)
+    status = child.exitcode
+    child.kill()
+    print(json.dumps(status))
 
 
 def die() -> None:

@@ -153,6 +153,12 @@ def test_a_program_exits_while_threads_are_in_calls(every_store_url: str) -> Non
     assert found == once(1, 2, 3)
 
 
+@durable
+def test_a_process_of_multiprocessing_ends_after_the_calls_of_its_threads(every_store_url: str) -> None:
+    assert run("end_child", every_store_url) == 0
+    assert jobs(every_store_url) == once(*range(30))
+
+
 @pytest.mark.full
 @durable
 def test_what_is_registered_for_the_exit_may_call(every_store_url: str) -> None:
