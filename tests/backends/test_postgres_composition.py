@@ -12,6 +12,7 @@ import pytest
 
 from interlock.deadlocks import is_deadlock_error
 from interlock.ports.jobs import JobState, Outcome
+from interlock.testing.conformance.driver import ANN
 from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite
 
 if TYPE_CHECKING:
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 
 AFTER = "select interlock.enqueue('n', p_queue => 'q', p_after => array[$1::bigint])"
 KEYED = "select interlock.enqueue('n', p_queue => 'q', p_key => $1)"
+
+
+async def waits_for(connection: Any) -> None:
+    """Wait until another transaction waits for that of a connection."""
+    pid = connection.get_server_pid()
+    waiting = "select exists (select from pg_stat_activity a where $1 = any (pg_blocking_pids(a.pid)))"
+    async with asyncio.timeout(5):
+        while not await connection.fetchval(waiting, pid):
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -136,6 +146,27 @@ async def test_a_fetch_that_cancels_waiting_jobs_waits_for_no_session_that_begin
         await b.fetch()
 
         assert await b.state(low) is JobState.CANCELLED
+
+
+async def test_a_job_that_comes_back_while_others_expire_expires_too(interlock_postgres_url: str) -> None:
+    async with opened(interlock_postgres_url) as (b, (mine, _)):
+        last = await b.add(lane="held", expires=5.0)
+        job = await b.one("b")
+        await b.jobs.hold("held", ANN)
+        unseen = await b.add(lane="unseen", expires=1.0)
+        others = await b.add_many(20, expires=2.0)
+        await b.let_pass(6)
+        transaction = mine.transaction()
+        await transaction.start()
+        await mine.execute("insert into interlock.job_lane (lane, low) values ('default/unseen', 0)")
+        fetching = asyncio.ensure_future(b.fetch())  # it knows which jobs are fetched, and waits at the first
+        await waits_for(mine)
+        await b.end(job, Outcome.RETURNED)
+        await transaction.rollback()
+        await fetching
+        await b.fetch()
+
+        assert set(await b.states(unseen, *others, last)) == {JobState.EXPIRED}
 
 
 @pytest.mark.full

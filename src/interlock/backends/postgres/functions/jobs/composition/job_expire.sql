@@ -24,7 +24,10 @@ begin
     loop
         count := count + 1;
         j := interlock.job_of(p_namespace, one.id);
-        if j.id is null or j.expires_at is null or one.id = any (fetched) then
+        -- One that comes back from now on adds its expiry again, after this transaction; one that has come back expires.
+        if j.id is null or j.expires_at is null or one.id = any (fetched) and exists (
+            select from interlock.job_fetched c where c.namespace = p_namespace and one.id = any (c.ids))
+        then
             delete from interlock.job_expiry e where e.ctid = one.tid;
             continue;
         end if;
