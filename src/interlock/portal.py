@@ -166,6 +166,8 @@ class Portal:
         give_up = time.monotonic() + wait
         with self._state:
             self._barred += 1
+            if self._is_own_thread():
+                return False  # what runs there is in use, and would wait for itself
             while self._opening or self._calls:
                 left = give_up - time.monotonic()
                 if left <= 0 or any(call.waits for call in self._calls):
@@ -218,6 +220,11 @@ class Portal:
 
         Calls that wait for others are cancelled. The next call opens the app again.
         """
+        if self._is_own_thread():
+            raise MisuseError(
+                f"{self._host.name} cannot be closed on its own event loop, which would wait for itself.",
+                remedy="Close it in another thread.",
+            )
         give_up = time.monotonic() + wait
         with self._state:
             self._barred += 1
@@ -237,6 +244,10 @@ class Portal:
             self._stop(thread, own)
         if not exiting:
             self.unbar()
+
+    def _is_own_thread(self) -> bool:
+        """Whether this is the background thread."""
+        return self._thread is not None and self._thread.loop is asyncio._get_running_loop()  # noqa: SLF001
 
     async def _close_if_unused(self) -> bool:
         if self._host.in_use():

@@ -157,6 +157,28 @@ def end_child() -> None:
     print(json.dumps(status))
 
 
+def fork_on_own_loop() -> None:
+    """Fork in a task on the background event loop, while no call is under way."""
+    forked = threading.Event()
+    tasks: list[asyncio.Task[None]] = []
+
+    async def fork_later() -> None:
+        await returned.wait()
+        if (pid := os.fork()) == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        forked.set()
+
+    async def start() -> None:
+        tasks.append(asyncio.create_task(fork_later()))
+
+    returned = asyncio.Event()
+    app.sync.run(start)
+    tasks[0].get_loop().call_soon_threadsafe(returned.set)
+    print(json.dumps(forked.wait(30)), flush=True)
+    count.enqueue_sync(1)
+
+
 def die() -> None:
     """Be killed after the commit and before the call returns."""
     count.enqueue_sync(1)

@@ -363,6 +363,15 @@ async def test_a_call_on_a_running_event_loop_is_refused(app: App) -> None:
     assert not background_threads()
 
 
+def test_an_app_is_not_closed_on_its_own_event_loop(app: App) -> None:
+    async def close() -> None:
+        app.sync.close()
+
+    with pytest.raises(MisuseError, match="cannot be closed on its own event loop"):
+        app.sync.run(close)
+    assert app.sync.jobs.list() == []
+
+
 @stores
 def test_an_app_is_used_by_synchronous_and_asynchronous_code_in_turn(store_url: str) -> None:
     with closing(App(store_url)) as app:

@@ -159,6 +159,12 @@ def test_a_process_of_multiprocessing_ends_after_the_calls_of_its_threads(every_
     assert jobs(every_store_url) == once(*range(30))
 
 
+@durable
+def test_a_task_on_the_background_event_loop_forks(every_store_url: str) -> None:
+    assert run("fork_on_own_loop", every_store_url) is True
+    assert jobs(every_store_url) == once(1)
+
+
 @pytest.mark.full
 @durable
 def test_what_is_registered_for_the_exit_may_call(every_store_url: str) -> None:
