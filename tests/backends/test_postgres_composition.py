@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 
 from interlock.deadlocks import is_deadlock_error
-from interlock.ports.jobs import JobState, Outcome
+from interlock.ports.jobs import Acknowledgement, JobState, Outcome
 from interlock.testing.conformance.driver import ANN
-from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite
+from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, new_job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -167,6 +167,29 @@ async def test_a_job_that_comes_back_while_others_expire_expires_too(interlock_p
         await b.fetch()
 
         assert set(await b.states(unseen, *others, last)) == {JobState.EXPIRED}
+
+
+async def test_a_follow_up_whose_key_is_being_taken_holds_up_no_other_acknowledgement(
+    interlock_postgres_url: str,
+) -> None:
+    async with opened(interlock_postgres_url) as (b, (mine, _)):
+        await b.add_many(32)
+        jobs = await b.fetch()
+        ends = [Acknowledgement(job.id, job.fence, Outcome.DONE) for job in jobs]
+        new = [new_job(id_, key=key) for id_, key in zip(await b.jobs.ids(3), ("free", "k", "k2"), strict=True)]
+        for place, job in zip((3, 7, 11), new, strict=True):
+            ends[place] = ends[place]._replace(follow_ups=(job,))
+        async with mine.transaction():
+            taken = await mine.fetchval(KEYED, "k")
+            began = time.perf_counter()
+            acknowledged = await b.acknowledged(*ends)
+            took = time.perf_counter() - began
+            assert list(acknowledged.blocked) == [7]
+            assert [place for place, good in enumerate(acknowledged.accepted) if not good] == [7]
+            assert took < 1.9  # shorter than the wait for any other row
+        assert (await b.acknowledged(ends[7])).accepted == [True]
+
+        assert sorted(await b.ids()) == sorted([taken, new[0].id, new[2].id])
 
 
 @pytest.mark.full

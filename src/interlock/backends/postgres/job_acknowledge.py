@@ -58,7 +58,13 @@ class JobAcknowledge:
             known = [place for place in places if _fetch(acknowledgements[place]) in self._blocked]
             blocked = await self._look_for_locked(acknowledgements, known)
         accepted, ready = [False] * len(acknowledgements), False
-        batches = [[place for place in places if place not in blocked]]
+        # Those that take keys come last and apart: they may have to wait for transactions of others.
+        followed = [place for place in places if acknowledgements[place].follow_ups]
+        keyed = {place for place in followed if any(job.key for job in acknowledgements[place].follow_ups)}
+        batches = [
+            [place for place in places if place in keyed and place not in blocked],
+            [place for place in places if place not in keyed and place not in blocked],
+        ]
         while batches:
             batch = batches.pop()
             if not batch:

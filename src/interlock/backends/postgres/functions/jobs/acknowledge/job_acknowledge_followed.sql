@@ -23,6 +23,10 @@ begin
     select a.refused, a.ready into refused, ready
     from interlock.job_acknowledge(p_namespace, p_session, acknowledged, p_max_crashes, p_clock) a;
     if cardinality(left_out) < cardinality(p_jobs.ids) then
+        if p_jobs.keys is not null then
+            -- Another transaction may be taking a key, for as long as it likes. The acknowledgement is repeated soon.
+            perform set_config('lock_timeout', '200ms', true);
+        end if;
         perform interlock.job_enqueue(p_namespace, p_jobs, left_out, p_clock, false);
     end if;
 end
