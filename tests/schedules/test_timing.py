@@ -188,3 +188,10 @@ def test_durations_in_words(seconds: float, words: str) -> None:
 )
 def test_expressions_in_words(expression: str, words: str) -> None:
     assert Timing.of(expression, None).words == words
+
+
+@pytest.mark.parametrize("day", ["2027-04-04", "2027-10-03"])
+def test_clocks_that_change_by_half_an_hour_take_no_time_away(day: str) -> None:
+    found = _local("20 */3 * * *", "Australia/Lord_Howe", day, 4)
+
+    assert [at[3:8] for at in found] == ["00:20", "03:20", "06:20", "09:20"]

@@ -25,6 +25,20 @@ class CronSearch(CronSim):
             raise StopIteration
         return super().match_day(d)
 
+    def advance_hour(self) -> bool:
+        """Move to the next hour that matches; False if the current one does.
+
+        Continues with full hours also after clocks were changed by half an hour, as on Lord Howe Island.
+        """
+        if self.dt.hour in self.hours:
+            return False
+        self.dt = self.dt.replace(minute=0, second=0)
+        while self.dt.hour not in self.hours:
+            self.tick(3600 - self.dt.minute * 60)
+            if self.dt.hour == 0:
+                break  # the month and the day are checked again
+        return True
+
     def __next__(self) -> datetime:
         self._searched = 0
         return super().__next__()
