@@ -81,16 +81,24 @@ class ScheduleControl:
         """Let a schedule fire again, from its next time on: what passed meanwhile is not made up for."""
         attribution = attributed("Resuming a schedule", by, reason, optional=True)
         now, found = await self.get(name)
-        timing = _timing(found)
-        change = StateChange(
-            found.name,
-            ScheduleState.ACTIVE,
-            Action.SCHEDULE_RESUME,
-            attribution,
-            version,
-            timing.after(now, found.anchor_at),
-        )
-        answer = await self._set_state(change)
+        while True:
+            # The next time follows from the timing, so this applies only to the version that was read.
+            change = StateChange(
+                found.name,
+                ScheduleState.ACTIVE,
+                Action.SCHEDULE_RESUME,
+                attribution,
+                found.version if version is None else version,
+                _timing(found).after(now, found.anchor_at),
+            )
+            try:
+                answer = await self._set_state(change)
+                break
+            except ConcurrencyConflictError:
+                before = found
+                now, found = await self.get(name)
+                if version is not None or found.version == before.version:
+                    raise
         if answer.changed:
             emit(_log, logging.INFO, "schedule_resumed", schedule=change.name, by=by, reason=reason)
         return answer.schedule

@@ -12,7 +12,7 @@ import pytest
 from interlock.errors import ConcurrencyConflictError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.jobs.current import CurrentJob
 from interlock.ports.journal import Attribution
-from interlock.ports.schedules import Edited, FiringOutcome, ScheduleConflict, ScheduleEdit, ScheduleState
+from interlock.ports.schedules import Edited, FiringOutcome, ScheduleConflict, ScheduleEdit, ScheduleState, StateChange
 from interlock.schedules.scheduler import MAX_CATCH_UP
 from interlock.testing.conformance.jobs.driver import near
 from interlock.testing.conformance.schedules.lab import Lab, Process, ScheduleSuite
@@ -325,6 +325,26 @@ class SchedulesConformance(ScheduleSuite):
             assert resumed.next_at is not None
             assert resumed.next_at.timestamp() == near(b.driver.now + 60)
             assert (await process.schedules.get("s")).missed == 0
+
+    async def test_a_schedule_that_is_edited_while_it_is_resumed_fires_by_its_new_times(
+        self, store_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with self.lab(store_url) as b:
+            process, set_state = b.process().open(), b.schedules.set_state
+            await _save(process)
+            paused = await process.schedules.pause("s", by="ann", reason="x")
+
+            async def edit_first(change: StateChange) -> Edited | ScheduleConflict:
+                monkeypatch.setattr(b.schedules, "set_state", set_state)
+                await _save(process, every=3600, active=False, version=paused.version)
+                return await set_state(change)
+
+            monkeypatch.setattr(b.schedules, "set_state", edit_first)
+            resumed = await process.schedules.resume("s", by="ann")
+
+            assert resumed.active
+            assert resumed.next_at is not None
+            assert resumed.next_at.timestamp() == near(b.driver.now + 3600)
 
     async def test_trigger_enqueues_now_and_leaves_the_next_time(self, store_url: str) -> None:
         async with self.lab(store_url) as b:
