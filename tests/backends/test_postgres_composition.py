@@ -192,6 +192,27 @@ async def test_a_follow_up_whose_key_is_being_taken_holds_up_no_other_acknowledg
         assert sorted(await b.ids()) == sorted([taken, new[0].id, new[2].id])
 
 
+async def test_a_fetch_that_cancels_waiting_jobs_and_a_session_that_ends_do_not_deadlock(
+    interlock_postgres_url: str,
+) -> None:
+    lock = "select id from interlock.job_watch where id = $1 for update"  # as job_end_session does, in this order
+    async with opened(interlock_postgres_url) as (b, (mine, _)):
+        needed = await b.add_many(2)
+        jobs = await b.fetch()
+        low, high = await b.add(after=(needed[1],)), await b.add(after=(needed[0],))
+        await mine.fetchval("select interlock.job_watch_end('default', 'other', $1::bigint[])", [low, high])
+        for job in jobs:
+            await b.end(job, Outcome.FAILED)
+        async with mine.transaction():
+            await mine.fetchval(lock, low)
+            fetching = asyncio.ensure_future(b.fetch())  # it ends the higher one first
+            await asyncio.wait([fetching], timeout=0.3)
+            await mine.fetchval(lock, high)
+            await fetching
+
+        assert await b.states(low, high) == [JobState.CANCELLED] * 2
+
+
 @pytest.mark.full
 async def test_ten_thousand_that_wait_do_not_make_an_end_slow(interlock_postgres_url: str) -> None:
     async with opened(interlock_postgres_url, 0) as (b, _):
