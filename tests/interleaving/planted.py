@@ -47,7 +47,7 @@ BUGS = {
     "two fetches of one session take suspects of two halves": Bug(
         (
             (
-                "job_fetch_pick_immediate",
+                "job_fetch_lock_suspects",
                 "pg_try_advisory_xact_lock(1229870160, hashtext(request.session))",
                 "true",
             ),
