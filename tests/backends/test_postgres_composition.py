@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from interlock.deadlocks import is_deadlock_error
+from interlock.errors import MisuseError
 from interlock.ports.jobs import Acknowledgement, JobState, Outcome
 from interlock.testing.conformance.driver import ANN
 from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, new_job
@@ -211,6 +212,26 @@ async def test_a_fetch_that_cancels_waiting_jobs_and_a_session_that_ends_do_not_
             await fetching
 
         assert await b.states(low, high) == [JobState.CANCELLED] * 2
+
+
+async def test_a_call_that_waits_for_a_key_stores_nothing_that_was_sent_again_meanwhile(
+    interlock_postgres_url: str,
+) -> None:
+    async with opened(interlock_postgres_url) as (b, (mine, _)):
+        keyed, plain = [new_job(id_, key=key) for id_, key in zip(await b.jobs.ids(2), ("k", ""), strict=True)]
+        transaction = mine.transaction()
+        await transaction.start()
+        await mine.fetchval(KEYED, "k")
+        late = asyncio.ensure_future(b.jobs.enqueue([keyed, plain]))
+        await waits_for(mine)
+        await b.jobs.enqueue([plain], again=True)
+        await b.done(await b.one())
+        await transaction.rollback()
+        with pytest.raises(MisuseError, match="sent again meanwhile"):
+            await late
+
+        assert await b.fetch() == []
+        assert await b.state(plain.id) is JobState.DONE
 
 
 @pytest.mark.full

@@ -41,6 +41,12 @@ begin
                    or p_again and (exists (select from interlock.job j where j.id = s.id)
                                    or exists (select from interlock.job_history h where h.id = s.id)));
             perform interlock.job_enqueue(p_namespace, keyless, known, p_clock);
+            -- Jobs without a key may have been sent again, and may even have ended, while this call waited for a key.
+            if not p_again and exists (
+                select from interlock.job_resubmitted a where a.id = any (p_jobs.ids) and a.id <> all (known))
+            then
+                raise unique_violation using message = 'jobs that were sent again meanwhile';
+            end if;
             return keys.holders;
         exception when unique_violation then
             if not p_again then
