@@ -304,7 +304,14 @@ def _plan(schedule: StoredSchedule, now: float) -> tuple[tuple[float, ...], int,
     definition, anchor = schedule.definition, schedule.anchor_at
     assert schedule.next_at is not None, "it is due"
     timing = Timing.stored(definition.cron, definition.every, definition.timezone)
-    passed = timing.passed(schedule.next_at, now, anchor, MAX_CATCH_UP)
+    first, last = schedule.next_at, schedule.last_at
+    if last is not None and first <= last <= now:
+        # It fired by its old times between the read and the write of an edit, whose first time this is.
+        following = timing.after(last, anchor)
+        if following is None or following > now:
+            return (), 0, following
+        first = following
+    passed = timing.passed(first, now, anchor, MAX_CATCH_UP)
     if definition.misfire == Misfire.CATCH_UP:
         return passed.times, 0, timing.after(passed.times[-1], anchor)
     next_at = timing.after(passed.latest, anchor)

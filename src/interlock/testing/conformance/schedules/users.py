@@ -282,6 +282,28 @@ class SchedulesConformance(ScheduleSuite):
 
             assert [firing.at for firing in await process.schedules.firings("s")] == [first.next_at]
 
+    async def test_a_firing_during_an_edit_of_the_times_is_not_repeated(
+        self, store_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with self.lab(store_url) as b:
+            process, save = b.process().open(), b.schedules.save
+            await b.set_time(_at(2027, 1, 15, 12, 9) + 59)
+            first = await _save(process, cron="*/5 * * * *", overlap="queue")
+
+            async def fire_first(edit: ScheduleEdit) -> Edited | ScheduleConflict:
+                await b.passes(2)
+                await process.fire()
+                return await save(edit)
+
+            monkeypatch.setattr(b.schedules, "save", fire_first)
+            await _save(process, cron="*/10 * * * *", overlap="queue", version=first.version)
+            await process.fire()
+            assert [firing.at for firing in await process.schedules.firings("s")] == [first.next_at]
+
+            await b.passes(600)
+            await process.fire()
+            assert (await process.schedules.get("s")).fired == 2
+
     async def test_an_invalid_schedule_is_refused_and_nothing_is_stored(self, store_url: str) -> None:
         async with self.lab(store_url) as b:
             process = b.process().open()
