@@ -279,6 +279,7 @@ class _LoopThread:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.loop.set_default_executor(LateExecutor(thread_name_prefix="interlock-pool"))
+        self._stopping = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="interlock-sync", daemon=True)
         self._thread.start()
 
@@ -294,8 +295,9 @@ class _LoopThread:
             self.loop.call_soon_threadsafe(function)
 
     def stop(self) -> None:
-        """End the thread."""
-        self.call_soon(self.loop.stop)
+        """End the thread. Others may do so at the same time."""
+        if self._stopping.acquire(blocking=False):  # a second stop would interrupt what the loop does at its end
+            self.call_soon(self.loop.stop)
         self._thread.join(_FORK_SECONDS)
 
     def _work(self) -> None:

@@ -483,3 +483,20 @@ def test_closing_cancels_calls_that_wait_and_the_next_call_opens_again(app: App)
     assert len(errors) == 1
     assert not background_threads()
     assert never.enqueue_sync().id > handle.id
+
+
+def test_threads_that_close_at_the_same_time_end_the_background_thread_once(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+    for _ in range(50):
+        assert app.sync.jobs.list() == []
+        closers = [threading.Thread(target=app.sync.close) for _ in range(3)]
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join()
+
+    assert not failures
+    assert not background_threads()
