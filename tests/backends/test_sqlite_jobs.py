@@ -105,8 +105,10 @@ def plan(db: sqlite3.Connection, statement: str) -> list[str]:
     return [detail for *_, detail in db.execute(f"explain query plan {statement}", values)]
 
 
-COUNTS = re.compile(r"count_|list_(held|scheduled|parked|ready|running|waiting)$|namespace_kinds|live_workers")
-"""Statements that go through all of something, for people who ask for all of it."""
+COUNTS = re.compile(
+    r"count_|list_(held|scheduled|parked|ready|running|waiting)$|namespace_kinds|live_workers|fetched_of_queue"
+)
+"""Statements that go through all of something, for people who ask for all of it or pause all of it."""
 STATEMENTS = sorted(name for name in sql.names if not COUNTS.match(name))
 
 

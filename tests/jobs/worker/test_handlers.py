@@ -311,4 +311,6 @@ async def test_failures_are_logged_and_counted(caplog: pytest.LogCaptureFixture)
         assert tally.durations.count == 1
         assert place.engine.metrics.waits.count == 2
     (failed,) = [record for record in caplog.records if getattr(record, "event", "") == "job_failed"]
-    assert failed.fields == {"id": said.id, "job": "work", "attempt": 1, "error": "TypeError: wrong"}  # type: ignore[attr-defined]
+    fields: dict[str, Any] = failed.fields  # type: ignore[attr-defined]
+    assert fields.pop("traceback").endswith("raise error\nTypeError: wrong\n")
+    assert fields == {"id": said.id, "job": "work", "attempt": 1, "error": "TypeError: wrong"}

@@ -75,9 +75,9 @@ delete from interlock_queue_pause where namespace = :namespace and queue = :queu
 -- name: fetched_of_queue
 -- Select the fetched jobs of a queue and their sessions.
 select c.id, c.fence, w.session
-from interlock_job_kind k
-cross join interlock_job_fetched c
-cross join interlock_job j on j.id = c.id and j.kind = k.id
+from interlock_job_fetched c
+cross join interlock_job j on j.id = c.id
+cross join interlock_job_kind k on k.id = j.kind
 cross join interlock_job_worker w on w.id = c.worker
 where k.namespace = :namespace and k.queue = :queue and not c.started
 
