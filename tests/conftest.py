@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from interlock import portal as portals
 from interlock.testing.proxy import ThreadedFaultProxy
 from tests.databases import CleanDatabases, new_database
 from tests.remote import Remote
@@ -37,6 +38,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return scope + "".join(f"[{store}]" for store in STORES if store in parameters and "::" in scope)
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+@pytest.fixture(autouse=True)
+def close_background_threads() -> Iterator[None]:
+    """Close the apps that synchronous calls have opened, as the end of a program would."""
+    yield
+    for portal in list(portals._open_portals):
+        portal.close()
 
 
 @pytest.fixture(scope="session")

@@ -417,7 +417,8 @@ class _Check:
         for number in views.keys() - self._jobs.keys():
             if not views[number].cause:
                 self._broken("once", f"job {number} came from nowhere")
-        found = Counter(view.cause for view in views.values() if view.cause)
+        # The jobs of events are judged with the events.
+        found = Counter(view.cause for view in views.values() if view.cause and not view.cause.startswith("event:"))
         for cause in sorted(found.keys() | self._due.keys()):
             promise = "hooks" if cause.startswith("end:") else "follow-ups"
             self.verdict.outcomes[promise] += found[cause]
