@@ -74,6 +74,7 @@ async def test_bodies_are_stopped_even_if_the_heartbeat_itself_is_silent(monkeyp
                 await asyncio.sleep(10)
 
 
+@pytest.mark.full
 async def test_a_busy_event_loop_does_not_cost_a_process_its_session(tmp_path: Path) -> None:
     # Long enough for the heartbeat's thread to have its turn on a busy machine.
     async with Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_ttl=3.0, stuck_work="report") as locks:

@@ -30,6 +30,7 @@ def run_demo(spawn: Demo, tmp_path: Path) -> Iterator[Demo]:
     assert not _processes_about(tmp_path)
 
 
+@pytest.mark.full
 def test_demo_serves_its_dashboard_kills_a_worker_and_ends_with_a_clean_audit(run_demo: Demo, tmp_path: Path) -> None:
     process = run_demo("--seconds", "600")
     url = _read_until(process, "Dashboard: ").split()[-1]

@@ -160,6 +160,7 @@ async def test_a_long_job_goes_back_uncounted_at_every_deploy(service: Service) 
     assert (await service.view(job)).attempts[-1].number == 1
 
 
+@pytest.mark.full
 @on_sqlite
 async def test_a_supervisor_that_does_not_wait_counts_no_crash_either(service: Service) -> None:
     job = await service.build.enqueue(repo="r", how="sleeps")
@@ -184,6 +185,7 @@ async def leaving(service: Service) -> bool:
     return bool(row and row[0])
 
 
+@pytest.mark.full
 @on_sqlite
 @pytest.mark.parametrize(
     "how",

@@ -55,6 +55,7 @@ def test_every_example_runs(
     _run(page)
 
 
+@pytest.mark.full
 def test_every_file_on_the_testing_page_passes(tmp_path: Path, interlock_postgres_server: Any) -> None:
     text = TESTING.read_text("utf-8")
     (settings,) = (block for kind, _, block in _blocks(TESTING) if kind == "toml")

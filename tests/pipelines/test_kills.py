@@ -93,6 +93,7 @@ async def _check_failed(intents: Records[Intent], pipeline: Pipeline[Intent], re
     assert {stage.name: stage.attempt for stage in run.stages} == dict(starts)
 
 
+@pytest.mark.full
 async def test_a_run_that_is_killed_finishes_elsewhere(url: str) -> None:
     sampled: list[int | None] = [*SAMPLED["sqlite" if url.startswith("sqlite") else "postgres"], None, None, None]
     killed, rounds = await _killed_runs_finish(url, sampled, seed=7, timeout=60)

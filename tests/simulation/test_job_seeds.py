@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @seeds.many
-@pytest.mark.parametrize("chunk", seeds.chunks(10, 1000))
+@pytest.mark.parametrize("chunk", seeds.chunks(20, 1000))
 def test_every_promise_of_jobs_holds_for_seeds(chunk: range) -> None:
     outcomes, faults = seeds.run_all(simulate, chunk)
 

@@ -57,6 +57,7 @@ async def test_f_d2_a_target_in_processing_always_has_a_job(console: Console) ->
         await check_processing_has_an_owner(flawed.claim_all_but_processing)
 
 
+@pytest.mark.full
 async def test_f_d2_a_worker_that_is_killed_leaves_no_target_in_processing(
     console: Console, url: str, moderation: Moderation, moderation_url: str
 ) -> None:

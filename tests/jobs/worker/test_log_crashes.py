@@ -25,6 +25,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("complete_postgres_url"))
 
 
+@pytest.mark.full
 @pytest.mark.timeout(120)
 async def test_what_was_appended_before_a_kill_is_kept(url: str) -> None:
     async with App(url, settings=SETTINGS) as app:

@@ -160,6 +160,7 @@ def holds_the_gil(url: str, pipe: str, hold: bool) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.full
 async def test_a_handler_that_keeps_the_gil_past_its_session_is_taken_over_and_acknowledged_once(
     tmp_path: Path,
 ) -> None:
