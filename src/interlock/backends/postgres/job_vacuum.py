@@ -27,14 +27,16 @@ __all__ = ["JobVacuum"]
 _log = logging.getLogger("interlock.jobs")
 _sql = JobQueries()
 _TABLES = [
+    "job_after_signal",
+    "job_expiry",
     "job_fetched",
-    "job_slot_freed",
     "job_lane",
-    "job_scheduled",
     "job_limit",
-    "job_ready",
-    "job_signal",
     "job_limit_wait",
+    "job_ready",
+    "job_scheduled",
+    "job_signal",
+    "job_slot_freed",
 ]
 _DEAD = 5000  # index entries of about 20 pages
 _EVERY = 2.0
