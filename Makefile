@@ -46,7 +46,7 @@ example-bridge-lite: $(DEMO_READY)
 example-sentinel: $(EXAMPLES_READY)
 	cd examples/sentinel && $(abspath $(BIN))/python -m sentinel.story --seconds $(SECONDS)
 
-# What a newcomer runs: every promise on every store.
+# What a newcomer runs: every promise on every store, the longest suites on PostgreSQL left to test-full.
 test: setup
 	$(BIN)/pytest tests -m "not full and not system and not chaos" $(PARALLEL)
 

@@ -108,6 +108,7 @@ async def test_work_that_outlives_its_session_ends_the_process(tmp_path: Path) -
         assert await worker.wait(timeout=10) == 70
 
 
+@pytest.mark.full
 async def test_or_is_only_reported_where_that_was_asked_for(tmp_path: Path) -> None:
     async with Worker.spawn("tests.test_sessions:work_that_ignores_everything", (str(tmp_path), "report")) as worker:
         await worker.wait_for("stuck", timeout=20)

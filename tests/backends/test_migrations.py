@@ -130,9 +130,9 @@ async def test_ten_processes_open_an_empty_store_at_once(store_url: str) -> None
     assert await rows_of(store_url) == [(migration.version, migration.name) for migration in known]
 
 
-@pytest.mark.parametrize("processes", [4, pytest.param(PROCESSES, marks=pytest.mark.full)])
-async def test_processes_migrate_at_once_and_each_migration_is_applied_by_one(store_url: str, processes: int) -> None:
-    workers = [Worker.spawn(f"{__name__}:migrate_at_once", [store_url]) for _ in range(processes)]
+@pytest.mark.full
+async def test_processes_migrate_at_once_and_each_migration_is_applied_by_one(store_url: str) -> None:
+    workers = [Worker.spawn(f"{__name__}:migrate_at_once", [store_url]) for _ in range(PROCESSES)]
     try:
         await Barrier(*workers).release(timeout=60)
         applied = [await worker.result(60) for worker in workers]

@@ -100,6 +100,7 @@ def small_queue() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.mark.full
 async def test_a_full_notify_queue_is_an_outage_that_names_its_cause(small_queue: PostgresServer) -> None:
     for name in new_database(small_queue, migrated=True):
         url = small_queue.url(name)

@@ -167,6 +167,7 @@ async def test_a_locked_lane_holds_up_neither_handing_back_nor_fetches(
             await handle.result(wait=30)
 
 
+@pytest.mark.full
 async def test_two_shared_locks_on_a_lane_hold_up_no_other(stage: Stage, complete_postgres_url: str) -> None:
     handles = [await stage.app.jobs.enqueue(stage.work.call(lane=f"lane-{number}", number=0)) for number in range(9)]
     shared = LANE_3.replace("for update", "for share")

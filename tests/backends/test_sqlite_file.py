@@ -223,6 +223,7 @@ async def test_processes_stop_when_their_file_is_lost(
             assert db.execute("select count(*) from interlock_lock where key = 'after'").fetchone() == (0,)
 
 
+@pytest.mark.full
 async def test_a_second_process_does_not_begin_anew_while_the_first_still_uses_the_deleted_file(tmp_path: Path) -> None:
     path = tmp_path / "interlock.db"
     async with Worker.spawn(f"{__name__}:hold_until_told", [f"sqlite:///{path}"]) as worker:

@@ -65,6 +65,7 @@ async def ask_in_turn_while_the_file_is_held(workers: list[Worker], path: Path, 
         holder.execute("commit")
 
 
+@pytest.mark.full
 async def test_locks_and_limits_are_served_in_the_order_of_asking(tmp_path: Path) -> None:
     path, log = tmp_path / "interlock.db", tmp_path / "log"
     url = f"sqlite:///{path}"

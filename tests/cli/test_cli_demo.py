@@ -83,6 +83,7 @@ def test_processes_of_a_killed_demo_die_with_it(run_demo: Demo, tmp_path: Path) 
     _until(lambda: not _processes_about(tmp_path))
 
 
+@pytest.mark.full
 def test_demo_says_where_it_cannot_listen(run_demo: Demo) -> None:
     process = run_demo("--listen", "0.0.0.0:0")
     output, errors = process.communicate(timeout=60)

@@ -140,6 +140,7 @@ def test_a_process_ends_before_a_supervisor_kills_it() -> None:
     assert FINISH_WITHIN + STOP_SECONDS + RETURN_SECONDS < 30
 
 
+@pytest.mark.full
 @on_both_stores
 async def test_a_long_job_goes_back_uncounted_at_every_deploy(service: Service) -> None:
     job = await service.build.enqueue(repo="r", how="sleeps")

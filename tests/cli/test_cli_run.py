@@ -448,6 +448,7 @@ def test_processes_need_a_store_that_they_share(project: Project) -> None:
     assert "is not shared by several processes" in err
 
 
+@pytest.mark.full
 def test_a_deploy_that_went_wrong_ends_nobody_else(project: Project) -> None:
     process = project.run("--processes", "2", "--concurrency", "1", works=2)
     [project.enqueue("wait", number=n) for n in range(2)]

@@ -283,6 +283,7 @@ def test_uvicorn_alone_ends_within_a_second_with_streams_open(server: Server) ->
 # -- several processes -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_of_several_processes_one_serves_and_its_successor_loses_no_connection(server: Server) -> None:
     process = server.run("--processes", "2", "--concurrency", "1")
     assert server.deliver(1)[0] == 202

@@ -88,7 +88,9 @@ def database(interlock_postgres_server: Any) -> Iterator[str]:
 
 
 class _OnStoresOfJobs:
-    @pytest.fixture(params=["memory", "sqlite", "postgres"])
+    """PostgreSQL takes most of the time, so `make test-full` runs it; every other folder tests it in `make test`."""
+
+    @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.full)])
     def store_url(self, request: pytest.FixtureRequest, tmp_path: Path) -> str:
         if request.param == "postgres":
             return str(request.getfixturevalue("database"))

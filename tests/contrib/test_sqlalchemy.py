@@ -545,6 +545,7 @@ async def test_a_deadlock_that_repeats_is_given_up(complete_postgres_url: str) -
     assert isinstance(caught.value.__cause__, OperationalError)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["postgresql+psycopg", "sqlite+pysqlite"])
 async def test_two_processes_that_race_lose_no_update_and_no_entry(
     request: pytest.FixtureRequest, scheme: str, tmp_path: Path

@@ -89,6 +89,7 @@ async def deploy(tmp_path: Path, every_store_url: str) -> AsyncIterator[Deploy]:
         deploy.kill()
 
 
+@pytest.mark.full
 async def test_what_new_code_enqueues_is_run_by_new_workers_and_never_parked(deploy: Deploy) -> None:
     await deploy.start("1.0")
     first = await deploy.pay.enqueue(account="a", amount=1)
@@ -113,6 +114,7 @@ async def test_what_new_code_enqueues_is_run_by_new_workers_and_never_parked(dep
     assert starts == sorted(starts, key=lambda at: at or 0.0), "the lane kept its order"
 
 
+@pytest.mark.full
 async def test_producers_may_deploy_before_workers(deploy: Deploy) -> None:
     await deploy.start("1.0")
     handle = await deploy.pay.enqueue(account="a", amount=1, currency="USD")

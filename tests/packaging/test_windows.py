@@ -34,6 +34,7 @@ for found in pkgutil.walk_packages(interlock.__path__, "interlock."):
 )
 
 
+@pytest.mark.full
 def test_every_module_loads_without_posix() -> None:
     names = evaluate(EVERY_MODULE, "names", without=POSIX_MODULES)
 
@@ -44,6 +45,7 @@ def test_the_pytest_plugin_loads_without_posix() -> None:
     assert evaluate(f"{NO_SIGNALS}\nimport interlock.testing.plugin", "True", without=POSIX_MODULES)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", ["--help", "--version", "run --help", "locks --help", "demo --help"])
 def test_commands_start_without_posix(command: str) -> None:
     code = f"{NO_SIGNALS}\nfrom interlock.__main__ import main; main()"

@@ -100,6 +100,7 @@ async def test_f_b2_a_lock_that_is_not_free_in_time_has_its_own_error_that_names
             await two.update("one", add, wait=0.05)
 
 
+@pytest.mark.full
 async def test_f_b3_a_real_deadlock_of_two_processes_is_recognized_and_retried(url: str) -> None:
     assert not issubclass(DeadlockError, WaitTimeoutError)
     async with _Open(url) as records:
@@ -163,6 +164,7 @@ async def test_f_b8_all_of_fifty_contenders_in_five_processes_succeed(url: str) 
         assert sorted(version for version in versions if version is not None) == list(range(251))
 
 
+@pytest.mark.full
 async def test_f_b8_all_of_fifty_corrections_in_five_processes_are_applied_once(url: str) -> None:
     async with _Open(url) as records:
         await _run(url, "correct")

@@ -60,6 +60,7 @@ def gone(pid: int) -> bool:
     return process.state(pid) in "XZ"
 
 
+@pytest.mark.full
 async def test_committed_data_survives_sigkill(postgres: PostgresServer) -> None:
     await query(postgres.url(), "CREATE TABLE kept AS SELECT 42 AS answer")
     port, pid = postgres.port, postgres.pid
@@ -211,6 +212,7 @@ async def test_no_server_outlives_its_owner(kind: str, number: signal.Signals) -
     await until(lambda: not Path(started["directory"]).exists())
 
 
+@pytest.mark.full
 async def test_an_owner_that_ends_in_order_leaves_nothing() -> None:
     async with Worker.spawn(f"{__name__}:own_a_server", ["postgres"]) as owner:
         started = await owner.wait_for("started", timeout=60)

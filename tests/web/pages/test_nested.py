@@ -68,6 +68,7 @@ def make_app(url: str) -> App:
     return app
 
 
+@pytest.mark.full
 async def test_every_page_shows_a_part_and_links_to_the_whole(things: Details) -> None:
     assert 100_000 < SIZE < 200_000
     async with make_app(things.url) as app:
@@ -98,6 +99,7 @@ def cli(*args: str) -> Any:
     return CliRunner().invoke(commands, list(args))
 
 
+@pytest.mark.full
 def test_so_do_commands(things: Details) -> None:
     event = cli("events", "show", str(things.event), "--url", things.url)
     assert event.exit_code == 0
