@@ -80,10 +80,10 @@ bench-compare: setup
 	$(BIN)/python -m benchmarks.compare $(BASE) --pairs $(PAIRS)
 
 # The core concepts, on every store. Measuring slows the tests down, so those of other parts are left out.
-COVERING := $(addprefix tests/,conformance claims insight jobs journal limits locks records simulation) \
+COVERING := $(addprefix tests/,conformance claims insight jobs journal limits locks records simulation sync) \
 	$(addprefix tests/backends/test_postgres_,job_vacuum.py locked_rows.py records.py) $(wildcard tests/test_*.py)
 coverage: setup
-	$(BIN)/pytest $(COVERING) -m "not full and not system and not chaos" $(PARALLEL) --cov --cov-report json:build/coverage.json
+	$(BIN)/pytest $(COVERING) -m "(covering or not full) and not system and not chaos" $(PARALLEL) --cov --cov-report json:build/coverage.json
 	$(BIN)/python -m tests.coverage_gate build/coverage.json
 
 clean:

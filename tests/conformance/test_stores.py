@@ -87,10 +87,12 @@ def database(interlock_postgres_server: Any) -> Iterator[str]:
         yield interlock_postgres_server.url(name)
 
 
-class _OnStoresOfJobs:
-    """PostgreSQL takes most of the time, so `make test-full` runs it; every other folder tests it in `make test`."""
+# PostgreSQL takes most of the time; make test knows it from the tests of the other folders.
+_LONG = (pytest.mark.full, pytest.mark.covering)
 
-    @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.full)])
+
+class _OnStoresOfJobs:
+    @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=_LONG)])
     def store_url(self, request: pytest.FixtureRequest, tmp_path: Path) -> str:
         if request.param == "postgres":
             return str(request.getfixturevalue("database"))
