@@ -356,12 +356,13 @@ class _Fetching:
         lane_name = rows.lane_name
         jobs = []
         for job in self._taken:
-            _, id, kind, lane, _, attempt, crashes, priority, enqueued_at, due_at, uses, _, arguments, options, *_ = job  # noqa: A001
+            # Unpacked and packed once, because every job of every fetch comes by here.
+            (_, job_id, kind, lane, _, attempt, crashes, priority, enqueued_at, due_at, uses, _,
+             arguments, options, _, _, _, cause, expires_at, half) = job  # fmt: skip
             name, queue = named[kind]
-            tries = (attempt + 1, crashes, job[-1])
-            when = (priority, enqueued_at, due_at)
-            expires_at = job[-2]
             expires_in = None if expires_at is None else seconds(expires_at - rows.now)
-            what = (arguments, options, slots_of(uses), is_paced(uses), job[-3] or "", expires_in, None)
-            jobs.append(FetchedJob._make((id, name, queue, lane_name(lane), fence, *tries, *when, *what)))
+            jobs.append(FetchedJob._make((
+                job_id, name, queue, lane_name(lane), fence, attempt + 1, crashes, half, priority, enqueued_at, due_at,
+                arguments, options, slots_of(uses), is_paced(uses), cause or "", expires_in, None,
+            )))  # fmt: skip
         return jobs
