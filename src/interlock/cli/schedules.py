@@ -289,7 +289,7 @@ def _merged(known: Any, given: dict[str, Any]) -> dict[str, Any]:
     merged = {field: getattr(known, field) for field in fields}
     if "cron" not in given and "every" not in given:
         merged |= {"cron": known.cron, "every": known.every}
-    return merged | {"active": known.state != "paused"} | given
+    return merged | given
 
 
 def _object(text: str | None) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from interlock.arguments import checked_limit
@@ -179,7 +180,7 @@ class Schedules(Service[ScheduleEngine]):
         grace: Seconds = DEFAULT_GRACE,
         overlap: str | None = None,
         jitter: Seconds = 0.0,
-        active: bool = True,
+        active: bool | None = None,
         version: int | None = None,
         by: str,
         reason: str = "",
@@ -188,7 +189,8 @@ class Schedules(Service[ScheduleEngine]):
 
         Exactly one of ``cron`` and ``every`` (10 seconds to 30 days) is needed; see :meth:`cron` for the rest. Without
         a ``version`` the schedule must be new, or exactly the same. Raises :class:`ConcurrencyConflictError` if it has
-        another version: another process was faster, and nothing is lost.
+        another version: another process was faster, and nothing is lost. ``active`` says whether it fires; by default
+        a paused schedule stays paused, and any other fires.
         """
         attribution = attributed("Saving a schedule", by, reason, optional=True)
         checked, timing = checked_schedule_name(name), Timing.of(cron, every, timezone)
@@ -202,12 +204,14 @@ class Schedules(Service[ScheduleEngine]):
             overlap=overlap,
             jitter=jitter,
         )
-        if type(active) is not bool:
-            raise InvalidArgumentError(f"Invalid active {active!r}.", remedy="Use True or False.")
+        if type(active) not in (bool, NoneType):
+            raise InvalidArgumentError(f"Invalid active {active!r}.", remedy="Use True, False or None.")
         if version is not None and (type(version) is not int or not 0 < version < 2**63):
             raise InvalidArgumentError(f"Invalid version {version!r}.", remedy="Pass that of the Schedule you read.")
         engine = self._running
         now, before = await engine.store_client.repeat(lambda: engine.store.get(checked))
+        if active is None:
+            active = before is None or before.state != ScheduleState.PAUSED
         if before is not None and version is None and _same(before, definition, active=active):
             return schedule_view(before)
         if before is not None and before.origin == ScheduleOrigin.CODE:

@@ -348,6 +348,19 @@ class SchedulesConformance(ScheduleSuite):
             assert resumed.next_at.timestamp() == near(b.driver.now + 60)
             assert (await process.schedules.get("s")).missed == 0
 
+    async def test_an_edit_leaves_a_paused_schedule_paused(self, store_url: str) -> None:
+        async with self.lab(store_url) as b:
+            process = b.process().open()
+            await _save(process)
+            paused = await process.schedules.pause("s", by="bob", reason="maintenance")
+            same = await _save(process)
+            edited = await _save(process, every=3600, version=same.version)
+            started = await _save(process, every=3600, active=True, version=edited.version)
+
+            assert same.version == paused.version
+            assert (edited.state, edited.state_by, edited.every) == (ScheduleState.PAUSED, "bob", 3600)
+            assert started.active
+
     async def test_a_schedule_that_is_edited_while_it_is_resumed_fires_by_its_new_times(
         self, store_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
