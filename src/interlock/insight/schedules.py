@@ -261,11 +261,12 @@ def _reason(
     stored: StoredSchedule, now: float, known: set[str], *, unfinished: bool, orphaned: bool
 ) -> tuple[Reason, str]:
     """Why a schedule fires or does not: a code, and the rest of a sentence that begins with the schedule."""
+    since = span(max(0.0, now - stored.state_at))
     if stored.state == ScheduleState.PAUSED:
         said = f": {stored.state_reason}" if stored.state_reason else ""
-        return Reason.SCHEDULE_PAUSED, f"was paused by {stored.state_by} at {as_text(stored.state_at)}{said}"
+        return Reason.SCHEDULE_PAUSED, f"was paused by {stored.state_by} {since} ago{said}"
     if stored.state == ScheduleState.OFF:
-        return Reason.SWITCHED_OFF, f"was switched off at {as_text(stored.state_at)}: {stored.state_reason}"
+        return Reason.SWITCHED_OFF, f"was switched off {since} ago: {stored.state_reason}"
     if orphaned:
         return Reason.ORPHANED, "was declared in code, and no live process declares it any more"
     if stored.next_at is None:
@@ -279,7 +280,7 @@ def _reason(
     if unfinished:
         then = "the next time is skipped" if stored.definition.overlap == "skip" else "the next one waits behind it"
         return Reason.OVERLAPPING, f"waits for job {stored.last_job}, which is unfinished; until it ends, {then}"
-    return Reason.UPCOMING, f"fires next at {as_text(stored.next_at)}"
+    return Reason.UPCOMING, f"fires next in {span(max(0.0, -late))}"
 
 
 def _explained(stored: StoredSchedule, row: ScheduleRow, now: float) -> Explanation[Reason]:
