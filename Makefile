@@ -12,7 +12,7 @@ EXAMPLES_READY := .venv/.examples-ready
 # Much of what the tests do is waiting. Tests of one class or module stay together and share their servers.
 PARALLEL := -n 5 --dist loadscope
 # Runs under faults have worker processes of their own.
-PARALLEL_FAULTS := -n 2 --dist loadscope
+PARALLEL_FAULTS := -n 3 --dist loadscope
 
 .PHONY: setup demo example-bridge-lite example-sentinel test test-full test-system lint chaos bench bench-compare coverage clean
 

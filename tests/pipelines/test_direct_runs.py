@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from interlock import App, Retry
 from interlock.errors import DeadlockError, MisuseError
 from interlock.jobs.jobs import engine_of
+from interlock.jobs.worker.direct import direct_worker_of
 from interlock.ports.records import lock_key
 from interlock.testing.clock import until
 from tests.pipelines.documents import Document, nothing, run_states
+
+if TYPE_CHECKING:
+    from interlock.ports.jobs import FetchRequest
 
 ONCE_MORE = Retry(attempts=3, delay=1, transient=(ValueError,))
 
@@ -115,6 +119,43 @@ async def test_a_caller_that_would_wait_for_itself_leaves_no_run(url: str) -> No
         await (await in_the_same_lane.enqueue(name="a")).result(wait=20)
         assert await run_states(app) == ["cancelled"]
         assert (await documents.get("a")).count == 0
+
+
+async def test_a_drain_waits_for_a_run_that_was_fetched_for_a_caller_who_has_left(url: str) -> None:
+    app = App(url)
+    documents, go_on = app.records(Document), asyncio.Event()
+
+    async def slow(document: Document) -> None:
+        await go_on.wait()
+        document.count += 1
+
+    pipeline = app.pipeline("p", documents, stages=[slow])
+    async with app:
+        await documents.create(Document(id="a"))
+        engine = engine_of(app.jobs)
+        jobs: Any = engine.jobs
+        fetch, asks, enqueued, fetched = jobs.fetch, asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def late(request: FetchRequest) -> Any:
+            if not request.lanes:
+                return await fetch(request)
+            asks.set()
+            await enqueued.wait()
+            found = await fetch(request)
+            fetched.set()
+            return found
+
+        jobs.fetch = late
+        engine.direct_names.add("pipeline.p")
+        async with asyncio.timeout(20):
+            with direct_worker_of(engine, "default").serving(pipeline.lane("a")):
+                await asks.wait()
+            run = await pipeline.enqueue("a")
+            enqueued.set()
+            await fetched.wait()
+        asyncio.get_running_loop().call_later(0.2, go_on.set)
+        await app.drain()
+        assert (await run.view()).state == "completed"
 
 
 async def test_a_run_of_another_pipeline_that_a_dead_process_left_is_run_first(url: str) -> None:

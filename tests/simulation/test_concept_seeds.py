@@ -17,7 +17,7 @@ _BUGS = {**planted_claims.BUGS, **planted_limits.BUGS}
 
 
 @seeds.many
-@pytest.mark.parametrize("chunk", seeds.chunks(20, 1000))
+@pytest.mark.parametrize("chunk", seeds.chunks(10, 1000))
 def test_every_promise_of_claims_and_limits_holds_for_seeds(chunk: range) -> None:
     outcomes, faults = seeds.run_all(simulate, chunk)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from interlock.jobs.worker.wakeup import FetchSignal
     from interlock.sessions import Session
 
-__all__ = ["DirectWorker", "direct_worker_of"]
+__all__ = ["DirectWorker", "direct_worker_of", "finish_unused"]
 
 
 def direct_worker_of(engine: JobEngine, queue: str) -> DirectWorker:
@@ -38,6 +38,13 @@ def direct_worker_of(engine: JobEngine, queue: str) -> DirectWorker:
     return worker
 
 
+async def finish_unused(engine: JobEngine) -> None:
+    """Finish the direct workers that serve no caller. One may still have a job that it fetched for a caller."""
+    for worker in [*engine.direct_workers.values()]:
+        if isinstance(worker, DirectWorker) and not worker.is_wanted:
+            await worker.finish()
+
+
 class DirectWorker(Worker):
     """Serves the lanes that callers want, from :meth:`open` until the engine closes."""
 
@@ -46,6 +53,11 @@ class DirectWorker(Worker):
 
     def __init__(self, engine: JobEngine, queue: str) -> None:
         super().__init__(engine, concurrency=1, queues=(queue,))
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it serves a lane for any caller."""
+        return self._lane_fetcher.is_wanted
 
     @contextmanager
     def serving(self, lane: str) -> Generator[asyncio.Future[None]]:
@@ -87,6 +99,11 @@ class DirectFetcher(Fetcher):
         super().__init__(engine, pool, coordinator, signal)
         self._queues = queues
         self._wanted: dict[str, list[asyncio.Future[None]]] = {}
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether any caller wants a lane."""
+        return bool(self._wanted)
 
     def want(self, lane: str, asked: asyncio.Future[None]) -> None:
         """Serve a lane for one more caller."""

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from interlock.errors import JobTimeoutError
+from interlock.jobs.worker.direct import finish_unused
 from interlock.jobs.worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ async def drain(
         await step()
     worker = Worker(engine, concurrency=concurrency, queues=queues)
     try:
-        async with asyncio.timeout(wait), worker:
-            await worker.wait_until_idle()
+        async with asyncio.timeout(wait):
+            await finish_unused(engine)
+            async with worker:
+                await worker.wait_until_idle()
     except TimeoutError:
         raise JobTimeoutError(
             f"Jobs were still left to run after {wait or 0:g} s.",
