@@ -33,6 +33,8 @@ from tests.backends.outages import (
 if TYPE_CHECKING:
     from interlock import Lease
 
+pytestmark = pytest.mark.full
+
 # -- asking ------------------------------------------------------------------------------------------------------
 
 

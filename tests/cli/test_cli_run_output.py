@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.full
+
 MORE = """
 import logging, sys, threading, typer
 from rich.console import Console

@@ -11,6 +11,8 @@ from tests.packaging.isolated import evaluate, run
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.full
+
 COUNTED = """
 import asyncio
 from interlock import App

@@ -34,6 +34,8 @@ from interlock.testing.servers.tcp import first_outgoing_port
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[PostgresServer]:
