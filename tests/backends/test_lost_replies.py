@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from interlock.testing.proxy import ThreadedFaultProxy
 
+pytestmark = pytest.mark.full
+
 # What tells a reply to a request: with Redis it is an array whose first member says which it is.
 REPLIES = {
     "postgres": {"granted": b"granted", "waiting": b"waiting"},

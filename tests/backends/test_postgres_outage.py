@@ -35,6 +35,8 @@ from tests.backends.outages import (
 if TYPE_CHECKING:
     from interlock.testing.proxy import ThreadedFaultProxy
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def kind() -> str:

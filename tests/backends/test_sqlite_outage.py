@@ -37,6 +37,8 @@ from tests.backends.outages import (
     until_free,
 )
 
+pytestmark = pytest.mark.full
+
 # -- SQLite ------------------------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,8 @@ from interlock.testing.clock import until
 if TYPE_CHECKING:
     from tests.remote import Remote
 
+pytestmark = pytest.mark.full
+
 SETTINGS = Settings(session_ttl=30, store_wait=10.0, stuck_work="report")
 BRIEF = dataclasses.replace(SETTINGS, store_wait=3.0)
 """For tests in which the store does not come back before the caller gives up."""

@@ -155,8 +155,7 @@ class TestOutages:
 
     async def test_a_delivery_that_was_not_answered_may_be_delivered_again(self, postgres: Remote) -> None:
         async with opened(postgres.url) as app, opened(postgres.direct) as other:
-            seen = hears_all(app)
-            hears_all(other)
+            seen, elsewhere = hears_all(app), hears_all(other)
             await app.events.receive("github", *delivery(issue(), "warm-up"))
             await app.drain()
             postgres.proxy.half_open()  # requests arrive, answers do not
@@ -164,12 +163,13 @@ class TestOutages:
                 await app.events.receive("github", *delivery(issue(), "g1"))
             assert app.events.metrics.refusals == {("github", "unavailable"): 1}
             postgres.proxy.heal()
-            await until(lambda: _kept(other, "g1"), what="what was sent before the outage is accepted")
             again = await other.events.receive("github", *delivery(issue(), "g1"))
             await until(lambda: _drained(app), what="the store to be back")
 
-            assert again.status is ReceiptStatus.DUPLICATE
-            assert [event.delivery for event in seen] == ["warm-up", "g1"]
+            # The first may have got through without its answer, or not at all.
+            assert again.status in {ReceiptStatus.DUPLICATE, ReceiptStatus.ACCEPTED}
+            await other.drain()
+            assert [event.delivery for event in seen + elsewhere] == ["warm-up", "g1"]
 
     async def test_a_store_that_is_away_for_a_moment_is_waited_for(self, postgres: Remote) -> None:
         async with opened(postgres.url, store_wait=10.0) as app:
@@ -326,10 +326,6 @@ def lambda_handler(seen: list[int]) -> Any:
         seen.append(event.id)
 
     return hear
-
-
-async def _kept(app: App, guid: str) -> bool:
-    return bool(await app.events.list(delivery=guid))
 
 
 async def _drained(app: App) -> bool:
