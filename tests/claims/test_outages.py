@@ -15,7 +15,7 @@ from interlock.testing.clock import until
 if TYPE_CHECKING:
     from tests.remote import Remote
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.covering]
 
 SETTINGS = Settings(session_ttl=30, store_wait=10.0, stuck_work="report")
 BRIEF = dataclasses.replace(SETTINGS, store_wait=3.0)

@@ -16,7 +16,7 @@ from interlock.testing.lookup import get_or_none
 if TYPE_CHECKING:
     from tests.remote import Remote
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.covering]
 
 SETTINGS = Settings(session_ttl=30, store_wait=10.0, recheck_interval=0.5, stuck_work="report")
 BRIEF = dataclasses.replace(SETTINGS, store_wait=3.0)
