@@ -48,7 +48,7 @@ async def test_a_settlement_whose_answer_was_lost_counts_once(remote: Remote) ->
         assert (await once.claim("failed")).error == "no luck"
 
 
-@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.parametrize("long", [False, True])
 async def test_a_claim_that_nobody_heard_of_can_be_had_again(remote: Remote, long: bool) -> None:
     async with (
         Claims.from_url(remote.url, settings=BRIEF) as once,

@@ -190,7 +190,6 @@ def test_the_second_and_third_signal_too(brisk_runs: Runs, how: str) -> None:
     assert code_of(process) == 128 + signal.SIGTERM
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("how", ["stalled", "closed"])
 def test_several_processes_are_ended_and_started_again_though_nobody_reads(brisk_runs: Runs, how: str) -> None:
     runs = brisk_runs

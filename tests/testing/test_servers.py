@@ -62,7 +62,6 @@ def gone(pid: int) -> bool:
     return process.state(pid) in "XZ"
 
 
-@pytest.mark.full
 async def test_committed_data_survives_sigkill(postgres: PostgresServer) -> None:
     await query(postgres.url(), "CREATE TABLE kept AS SELECT 42 AS answer")
     port, pid = postgres.port, postgres.pid
@@ -152,7 +151,6 @@ def test_a_server_that_cannot_start_shows_its_log_and_leaves_nothing() -> None:
     assert not directory.exists()
 
 
-@pytest.mark.full
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts the server as another account")
 async def test_root_may_use_an_installation_that_only_root_can_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -197,8 +195,8 @@ def own_a_server(kind: str) -> None:
     "number",
     [
         signal.SIGKILL,
-        pytest.param(signal.SIGTERM, marks=pytest.mark.full),
-        pytest.param(signal.SIGINT, marks=pytest.mark.full),
+        signal.SIGTERM,
+        signal.SIGINT,
     ],
 )
 async def test_no_server_outlives_its_owner(kind: str, number: signal.Signals) -> None:
@@ -214,7 +212,6 @@ async def test_no_server_outlives_its_owner(kind: str, number: signal.Signals) -
     await until(lambda: not Path(started["directory"]).exists())
 
 
-@pytest.mark.full
 async def test_an_owner_that_ends_in_order_leaves_nothing() -> None:
     async with Worker.spawn(f"{__name__}:own_a_server", ["postgres"]) as owner:
         started = await owner.wait_for("started", timeout=60)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from interlock.arguments import checked_limit
@@ -204,7 +203,7 @@ class Schedules(Service[ScheduleEngine]):
             overlap=overlap,
             jitter=jitter,
         )
-        if type(active) not in (bool, NoneType):
+        if not isinstance(active, bool | None):
             raise InvalidArgumentError(f"Invalid active {active!r}.", remedy="Use True, False or None.")
         if version is not None and (type(version) is not int or not 0 < version < 2**63):
             raise InvalidArgumentError(f"Invalid version {version!r}.", remedy="Pass that of the Schedule you read.")
